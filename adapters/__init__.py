@@ -1,0 +1,1 @@
+"""The outside world: databases, keys, models, files and surfaces."""

@@ -1,0 +1,216 @@
+"""Finding branches by name, following their lineage, and forking."""
+
+from dataclasses import dataclass, replace
+from typing import Final
+from uuid import UUID, uuid4
+
+from memoriale.adapters.application.tenant_log import TenantLog
+from memoriale.adapters.keys.tags import branch_stream_id, tag_key
+from memoriale.domain.access import AccessScope
+from memoriale.domain.branches import (
+    MAIN,
+    MAX_DEPTH,
+    NO_LIMIT,
+    Branch,
+    Lineage,
+    check_branch_name,
+    lineage,
+    main_branch,
+    project_branch,
+)
+from memoriale.domain.errors import ConflictError, InputError
+from memoriale.domain.events import Forked, ForkedBody, ForkedHeader, NewEvent
+from memoriale.domain.keys import PersonKey, Subject
+from memoriale.domain.principal import OWNER_TYPES, Principal, Right
+from memoriale.domain.record import Columns
+from memoriale.domain.text import shown
+
+BRANCH_KIND: Final = "branch"
+
+
+@dataclass(frozen=True, slots=True)
+class BranchView:
+    """A branch with every branch that its lineage may pass through."""
+
+    branch: Branch
+    known: dict[UUID, Branch]
+
+    def lineage(self, as_of: int = NO_LIMIT) -> Lineage:
+        """The lines that a read follows, none beyond ``as_of``."""
+        return lineage(self.branch, self.known, as_of)
+
+
+class Branching:
+    """The branches of one tenant's memory log."""
+
+    def __init__(self, log: TenantLog) -> None:
+        self._log = log
+
+    def resolve(self, principal: Principal, name: str) -> BranchView:
+        """
+        The branch that a principal means by a name: its own first, then the tenant's.
+
+        Raises:
+            InputError: ``unknown_branch``.
+        """
+        main = main_branch(self._log.log_id)
+        if name == MAIN:
+            return BranchView(main, {main.id: main})
+        known = self._load(principal)
+        for scope in self._scopes(principal):
+            branch = self._by_stream(branch_stream_id(tag_key(scope.key), name))
+            if branch is not None:
+                return BranchView(branch, self._with_ancestors(branch, known))
+        raise InputError(
+            f"unknown branch {shown(name)!r}; list the branches or fork it first.",
+            code="unknown_branch",
+            field="branch",
+            value=shown(name),
+            allowed=[MAIN, *(b.name for b in known.values() if b.name and b.name != MAIN)],
+        )
+
+    def visible(self, principal: Principal) -> list[Branch]:
+        """Every branch that a principal may use, oldest first."""
+        known = self._load(principal)
+        scopes = {key.pseudonym for key in self._scopes(principal)}
+        mine = [b for b in known.values() if b.owner is None or b.owner in scopes]
+        return sorted(mine, key=lambda branch: branch.index)
+
+    def fork(
+        self,
+        principal: Principal,
+        name: str,
+        parent: BranchView,
+        at: int,
+        *,
+        child: Subject | None = None,
+        reason: str | None = None,
+    ) -> Branch:
+        """
+        Makes a branch in one append that copies nothing.
+
+        Args:
+            principal: The caller; the branch holds the memories of the first owner it is, or of
+                the whole tenant when it is none (right ``review``).
+            name: Unique among the owner's branches, for ever.
+            parent: Where it leaves from.
+            at: Index of the last event of the parent that it sees; whole appends.
+            child: Another owner, which inherits the caller's memories up to ``at``.
+            reason: Why; sealed.
+
+        Raises:
+            InputError: The name is taken or cannot be used, or the lineage would be over 100
+                deep.
+        """
+        check_branch_name(name)
+        if len(parent.lineage()) >= MAX_DEPTH:
+            raise InputError(
+                f"a lineage can be at most {MAX_DEPTH} branches deep.",
+                code="too_deep",
+                field="branch",
+                value=name,
+                allowed=MAX_DEPTH,
+            )
+        own = _first_owner(principal)
+        if own is None:
+            principal.require(Right.REVIEW)
+        new = self._forked(principal, name, parent.branch, at, own, child, reason)
+        stream = new.columns.stream_id
+        if self._by_stream(stream) is not None:
+            raise _taken(name)
+        try:
+            self._log.save([new])
+        except ConflictError:
+            raise _taken(name) from None
+        branch = self._by_stream(stream)
+        assert branch is not None
+        return branch
+
+    def _forked(
+        self,
+        principal: Principal,
+        name: str,
+        parent: Branch,
+        at: int,
+        own: Subject | None,
+        child: Subject | None,
+        reason: str | None,
+    ) -> NewEvent:
+        identities = self._log.identities
+        scope = identities.key(child or own or Subject("tenant", principal.tenant))
+        above = identities.find(own) if child is not None else None
+        event = Forked(
+            header=ForkedHeader(
+                parent=parent.id,
+                at=at,
+                scope="tenant" if own is None and child is None else "owner",
+                parent_owner=above.pseudonym if above else None,
+                parent_owner_type=above.subject.type if above else None,
+            ),
+            body=ForkedBody(name=name, reason=reason),
+        )
+        columns = Columns(
+            **identities.stamp(principal, None, None).fields(),
+            event_id=uuid4(),
+            stream_id=branch_stream_id(tag_key(scope.key), name),
+            stream_version=1,
+            topic=Forked.TOPIC,
+            schema_version=Forked.SCHEMA_VERSION,
+            branch=uuid4(),
+            kind=BRANCH_KIND,
+            owner=scope.pseudonym,
+            owner_type=scope.subject.type,
+        )
+        return NewEvent(event, columns, (scope,))
+
+    def _by_stream(self, stream_id: UUID) -> Branch | None:
+        rows = self._log.reader.stream(stream_id)
+        return project_branch(None, self._log.mapper.decode(rows))
+
+    def _scopes(self, principal: Principal) -> list[PersonKey]:
+        subjects = [*principal.identities(), Subject("tenant", principal.tenant)]
+        return [key for s in subjects if (key := self._log.identities.find(s)) is not None]
+
+    def _load(self, principal: Principal) -> dict[UUID, Branch]:
+        main = main_branch(self._log.log_id)
+        known = {main.id: main}
+        for key in self._scopes(principal):
+            known.update(self._of_owner(key.pseudonym))
+        return known
+
+    def _of_owner(self, owner: UUID) -> dict[UUID, Branch]:
+        rows = self._log.reader.slice(owner, BRANCH_KIND)
+        branches = (project_branch(None, [e]) for e in self._log.mapper.decode(rows))
+        return {branch.id: branch for branch in branches if branch is not None}
+
+    def _with_ancestors(self, branch: Branch, known: dict[UUID, Branch]) -> dict[UUID, Branch]:
+        known = {**known, branch.id: branch}
+        current = branch
+        while current.parent is not None:
+            if current.parent not in known and current.parent_owner is not None:
+                known = {**self._of_owner(current.parent_owner), **known}
+            current = known[current.parent]
+        return known
+
+
+def branch_scope(scope: AccessScope, branch: BranchView) -> AccessScope:
+    """
+    What a caller with this scope sees on a branch: on one with a parent owner, that owner's
+    memories as well; the lineage ends them where the branch left.
+    """
+    parent = branch.branch.parent_owner
+    return scope if parent is None else replace(scope, owners=scope.owners | {parent})
+
+
+def _first_owner(principal: Principal) -> Subject | None:
+    own = (principal.identity(type_) for type_ in OWNER_TYPES)
+    return next((subject for subject in own if subject is not None), None)
+
+
+def _taken(name: str) -> InputError:
+    return InputError(
+        f"a branch named {shown(name)!r} exists already; names are never used again.",
+        code="taken",
+        field="branch",
+        value=shown(name),
+    )

@@ -1,0 +1,358 @@
+"""Writing memories: from a checked command to an append that is durable when it returns."""
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+from uuid import UUID, uuid4
+
+from memoriale.adapters.application.branching import BranchView, branch_scope
+from memoriale.adapters.application.reading import Reading, unknown_memory
+from memoriale.adapters.application.tenant_log import TenantLog
+from memoriale.adapters.keys import tags
+from memoriale.domain.access import AccessScope
+from memoriale.domain.commands import (
+    Amend,
+    Command,
+    Correct,
+    Invalidate,
+    Reinstate,
+    Remember,
+    as_given,
+)
+from memoriale.domain.decisions import (
+    Birth,
+    Draft,
+    Stamp,
+    decide_amend,
+    decide_correct,
+    decide_invalidate,
+    decide_reinstate,
+    decide_remember,
+    decide_supersede,
+    require_current,
+)
+from memoriale.domain.errors import ConflictError, InputError, MemorialeError, RefusedError
+from memoriale.domain.events import NewEvent
+from memoriale.domain.guards import Guard, NothingNew
+from memoriale.domain.holds import HOLD_KIND, active_holds, no_new_hold, refuse_if_held
+from memoriale.domain.keys import PersonKey, Subject
+from memoriale.domain.kinds import KINDS
+from memoriale.domain.memory import MemoryState, Status
+from memoriale.domain.principal import Principal, Right
+from memoriale.domain.receipt import Receipt
+from memoriale.domain.record import AppendReceipt
+from memoriale.domain.values import canonical_json
+
+MAX_ATTEMPTS: Final = 64
+_PAUSE_SECONDS: Final = 0.002
+
+Change = Correct | Amend | Invalidate | Reinstate
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """The events of one append, its guards, and which event answers for the command."""
+
+    events: list[NewEvent]
+    guards: tuple[Guard, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The owner of a memory to be made, and the persons it is about."""
+
+    key: PersonKey
+    about: tuple[PersonKey, ...]
+
+    @property
+    def sealed_for(self) -> tuple[PersonKey, ...]:
+        return self.about or (self.key,)
+
+
+class Writing:
+    """Writes to one tenant's memory log."""
+
+    def __init__(self, log: TenantLog, reading: Reading) -> None:
+        self._log = log
+        self._reading = reading
+
+    def remember(self, principal: Principal, branch: BranchView, command: Remember) -> Receipt:
+        """
+        Makes a memory; it replaces current ones of equal subject, or those it supersedes.
+
+        Raises:
+            InputError: No owner, a memory to supersede that cannot be, or the idempotency key
+                was used for another request.
+            ConflictError: Others kept changing the same facts.
+            UnavailableError: The database cannot be reached.
+        """
+        return self._attempt(lambda: self._plan_remember(principal, branch, command))
+
+    def remember_many(
+        self, principals: Sequence[Principal], branch: BranchView, commands: Sequence[Remember]
+    ) -> list[Receipt | MemorialeError]:
+        """
+        Makes many memories, each its own append, in order; an answer for each.
+
+        Those that replace nothing go into the ledger in common calls.
+        """
+        answers: dict[int, Receipt | MemorialeError] = {}
+        waiting: dict[int, Planned] = {}
+        for place, (principal, command) in enumerate(zip(principals, commands, strict=True)):
+            try:
+                if command.subject is None and not command.supersedes:
+                    waiting[place] = self._plan_remember(principal, branch, command)
+                    continue
+                answers.update(self._flush(waiting))
+                waiting = {}
+                answers[place] = self.remember(principal, branch, command)
+            except MemorialeError as error:
+                answers[place] = error
+        answers.update(self._flush(waiting))
+        return [answers[place] for place in range(len(commands))]
+
+    def change(self, principal: Principal, branch: BranchView, command: Change) -> Receipt:
+        """
+        Corrects, amends, invalidates or reinstates a memory.
+
+        Raises:
+            InputError: Unknown to the caller, or in a state that does not allow it.
+            RefusedError: Visible but not the caller's own, without the right ``review``; or held.
+            ConflictError: Others kept changing it.
+            UnavailableError: The database cannot be reached.
+        """
+        return self._attempt(lambda: self._plan_change(principal, branch, command))
+
+    def _attempt(self, plan: Callable[[], Planned]) -> Receipt:
+        for attempt in range(MAX_ATTEMPTS):
+            planned = plan()
+            try:
+                return self._receipt(planned, self._log.save(planned.events, planned.guards))
+            except ConflictError:
+                # Somebody else appended between the fold and the guard: fold again. The random
+                # pause lets writers of one process fall out of step.
+                if attempt == MAX_ATTEMPTS - 1:
+                    raise
+                time.sleep(random.uniform(0, _PAUSE_SECONDS * (attempt + 1)))
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+    def _flush(self, waiting: dict[int, Planned]) -> dict[int, Receipt | MemorialeError]:
+        answers = self._log.save_many([planned.events for planned in waiting.values()])
+        return {
+            place: answer if isinstance(answer, MemorialeError) else self._receipt(planned, answer)
+            for (place, planned), answer in zip(waiting.items(), answers, strict=True)
+        }
+
+    def _receipt(self, planned: Planned, answer: AppendReceipt) -> Receipt:
+        first, memory_id = answer.events[0], planned.events[0].columns.memory_id
+        assert memory_id is not None
+        rest = [event.columns.memory_id for event in planned.events[1:]]
+        return Receipt(
+            memory_id=memory_id,
+            event_id=first.event_id,
+            tenant=answer.tenant,
+            index=first.index,
+            recorded_at=answer.recorded_at,
+            leaf_hash=first.leaf_hash.hex(),
+            created=answer.created,
+            superseded=tuple(i for i in rest if i is not None) if answer.created else (),
+        )
+
+    def _plan_remember(
+        self, principal: Principal, branch: BranchView, command: Remember
+    ) -> Planned:
+        owner = self._owner(principal, command)
+        _require_scope(branch, owner.key.pseudonym)
+        birth = self._birth(branch, command, owner)
+        stamp = self._log.identities.stamp(principal, command.correlation_id, command.causation_id)
+        drafts = [decide_remember(command, birth, stamp)]
+        guards: tuple[Guard, ...] = ()
+        if command.subject is not None or command.supersedes:
+            after = self._log.head() - 1
+            replaced = self._replaced(branch, command, birth, after)
+            drafts += self._supersede(replaced, birth.memory_id, stamp, branch)
+            guards = (NothingNew(owner.key.pseudonym, command.kind, after, branch.branch.id),)
+        return self._planned(principal, branch, command, owner, drafts, guards)
+
+    def _plan_change(self, principal: Principal, branch: BranchView, command: Change) -> Planned:
+        identities = self._log.identities
+        scope = self.scope(principal, branch)
+        after = self._log.head() - 1
+        state = self._reading.memory(command.memory_id, branch, scope)
+        _require_scope(branch, state.columns.owner)
+        if state.columns.owner not in identities.scope(principal).owners:
+            principal.require(Right.REVIEW)
+        stamp = identities.stamp(principal, command.correlation_id, command.causation_id)
+        stream = self._stream(command.memory_id, branch)
+        drafts, guards = [_decide(command, state, stamp, branch.branch.id, stream)], []
+        if isinstance(command, Invalidate):
+            guards += self._check_holds(state, command, after)
+        if isinstance(command, Reinstate) and state.aspect is not None:
+            rivals = self._same_aspect(branch, state, after)
+            drafts += self._supersede(rivals, state.memory_id, stamp, branch)
+            columns = state.columns
+            guards.append(NothingNew(columns.owner, state.kind, after, branch.branch.id))
+        owner = self._owner_of(state)
+        return self._planned(principal, branch, command, owner, drafts, tuple(guards))
+
+    def scope(self, principal: Principal, branch: BranchView) -> AccessScope:
+        """What the caller may see on a branch; see ``branch_scope``."""
+        return branch_scope(self._log.identities.scope(principal), branch)
+
+    def _planned(
+        self,
+        principal: Principal,
+        branch: BranchView,
+        command: Command,
+        owner: Owner,
+        drafts: list[Draft],
+        guards: tuple[Guard, ...],
+    ) -> Planned:
+        first, key = drafts[0], tags.tag_key(owner.key.key)
+        content = getattr(command, "content", None)
+        asked = command.idempotency_key
+        tagged = replace(
+            first.columns,
+            request_tag=tags.request_tag(key, _request(principal, branch, command)),
+            content_tag=None if content is None else tags.content_tag(key, content),
+            idempotency_tag=None if asked is None else tags.idempotency_tag(key, asked),
+        )
+        events = [NewEvent(first.event, tagged, owner.sealed_for)]
+        for draft in drafts[1:]:
+            sealed_for = self._sealing_set(draft)
+            events.append(NewEvent(draft.event, draft.columns, sealed_for))
+        return Planned(events, guards)
+
+    def _owner(self, principal: Principal, command: Remember) -> Owner:
+        subject = _owner_subject(principal, command)
+        about = [Subject("user", name) for name in command.about]
+        keys = self._log.identities.keys([subject, *about])
+        return Owner(keys[0], tuple(keys[1:]))
+
+    def _owner_of(self, state: MemoryState) -> Owner:
+        columns = state.columns
+        keys = self._log.identities.by_pseudonyms([columns.owner, *columns.about])
+        return Owner(keys[0], keys[1:])
+
+    def _sealing_set(self, draft: Draft) -> tuple[PersonKey, ...]:
+        wanted = draft.columns.about or (draft.columns.owner,)
+        return self._log.identities.by_pseudonyms(wanted)
+
+    def _birth(self, branch: BranchView, command: Remember, owner: Owner) -> Birth:
+        key = tags.tag_key(owner.key.key)
+        asked = command.idempotency_key
+        memory_id = uuid4() if asked is None else tags.memory_id(key, command.kind, asked)
+        namespace, run = command.namespace, command.source_run
+        identities = self._log.identities
+        return Birth(
+            memory_id=memory_id,
+            stream_id=self._stream(memory_id, branch),
+            branch=branch.branch.id,
+            owner=owner.key.pseudonym,
+            owner_type=owner.key.subject.type,
+            about=tuple(person.pseudonym for person in owner.about),
+            namespace_tags=()
+            if namespace is None
+            else tuple(tags.namespace_tags(tags.tag_key(identities.tenant().key), namespace)),
+            aspect=None if command.subject is None else tags.aspect_tag(key, command.subject).hex(),
+            source_run=None if run is None else identities.key(Subject("run", run)).pseudonym,
+        )
+
+    def _replaced(
+        self, branch: BranchView, command: Remember, birth: Birth, after: int
+    ) -> list[MemoryState]:
+        found = self._with_aspect(branch, birth.owner, command.kind, birth.aspect)
+        known = self._reading.folded([*found, *command.supersedes], branch)
+        known.pop(birth.memory_id, None)
+        for memory_id in command.supersedes:
+            state = known.get(memory_id)
+            if state is None or (state.columns.owner, state.kind) != (birth.owner, command.kind):
+                raise unknown_memory(memory_id)
+            require_current(state)
+        return [s for s in known.values() if s.status is Status.CURRENT and s.index <= after]
+
+    def _same_aspect(self, branch: BranchView, state: MemoryState, after: int) -> list[MemoryState]:
+        found = self._with_aspect(branch, state.columns.owner, state.kind, state.aspect)
+        known = self._reading.folded([i for i in found if i != state.memory_id], branch)
+        return [s for s in known.values() if s.status is Status.CURRENT and s.index <= after]
+
+    def _with_aspect(
+        self, branch: BranchView, owner: UUID, kind: str, aspect: str | None
+    ) -> list[UUID]:
+        if aspect is None:
+            return []
+        branches = [line.branch for line in branch.lineage()]
+        needle = f'"aspect":"{aspect}"'
+        return list(self._log.reader.aspect(owner, kind, branches, needle, None))
+
+    def _supersede(
+        self, states: list[MemoryState], by: UUID, stamp: Stamp, branch: BranchView
+    ) -> list[Draft]:
+        streams = {s.memory_id: self._stream(s.memory_id, branch) for s in states}
+        return decide_supersede(states, by, stamp, branch.branch.id, streams)
+
+    def _check_holds(self, state: MemoryState, command: Invalidate, after: int) -> list[Guard]:
+        owner = state.columns.owner
+        rows = self._log.reader.slice(owner, HOLD_KIND)
+        refuse_if_held(active_holds(self._log.mapper.decode(rows)), command.because)
+        return [no_new_hold(owner, after)]
+
+    def _stream(self, memory_id: UUID, branch: BranchView) -> UUID:
+        key = tags.tag_key(self._log.identities.tenant().key)
+        return tags.stream_id(key, memory_id, branch.branch.id)
+
+
+def _decide(command: Change, state: MemoryState, stamp: Stamp, branch: UUID, stream: UUID) -> Draft:
+    if isinstance(command, Correct):
+        return decide_correct(command, state, stamp, branch, stream)
+    if isinstance(command, Amend):
+        return decide_amend(command, state, stamp, branch, stream)
+    if isinstance(command, Invalidate):
+        return decide_invalidate(command, state, stamp, branch, stream)
+    return decide_reinstate(command, state, stamp, branch, stream)
+
+
+def _owner_subject(principal: Principal, command: Remember) -> Subject:
+    types = (command.owner,) if command.owner else KINDS.require(command.kind).owners
+    found = (principal.identity(type_) for type_ in types)
+    owner = next((subject for subject in found if subject is not None), None)
+    if owner is None:
+        raise InputError(
+            f"a memory of kind {command.kind} needs an owner; the principal has no "
+            f"{' or '.join(types)}.",
+            code="no_owner",
+            field=types[0],
+            allowed=list(types),
+        )
+    return owner
+
+
+def _require_scope(branch: BranchView, owner: UUID) -> None:
+    if branch.branch.owner is not None and owner not in (
+        branch.branch.owner,
+        branch.branch.parent_owner,
+    ):
+        raise RefusedError(
+            "this branch holds the memories of another owner alone; remember on that owner's "
+            "behalf, or on another branch.",
+            code="wrong_branch",
+            field="branch",
+            value=branch.branch.name,
+        )
+
+
+def _request(principal: Principal, branch: BranchView, command: Command) -> bytes:
+    who = {
+        name: getattr(principal, name)
+        for name in ("user", "agent", "resource", "session", "team", "actor", "on_behalf_of")
+    }
+    return canonical_json(
+        {
+            "command": type(command).__name__.lower(),
+            "arguments": as_given(command),
+            "principal": {**who, "tenant": principal.tenant},
+            "branch": str(branch.branch.id),
+        }
+    )

@@ -1,0 +1,1 @@
+"""The invented conversation that the demo imports: `history.json`, in LoCoMo format."""

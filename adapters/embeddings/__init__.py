@@ -1,0 +1,1 @@
+"""Embedders: the default one, a simple one for tests, and the choice between them."""

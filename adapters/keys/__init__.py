@@ -1,0 +1,1 @@
+"""Where keys live, and what is sealed and tagged with them."""

@@ -1,0 +1,1 @@
+"""The Python surface: a ledger, and memories bound to a principal."""

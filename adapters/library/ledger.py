@@ -1,0 +1,310 @@
+"""``Ledger``: an open installation, and the operator's and auditor's calls on it."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import timedelta
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from memoriale.adapters.application.stream import LoggedEvent, Streaming
+from memoriale.adapters.composition import VIEW_NAMES, Infrastructure, Tenant, Tenants
+from memoriale.adapters.library.memory import Memory
+from memoriale.domain.errors import BehindError, ForkedHandleError, InputError
+from memoriale.domain.principal import ALL_RIGHTS, Principal, Right, parse_rights
+from memoriale.domain.receipt import Receipt
+from memoriale.domain.text import check_tenant
+
+if TYPE_CHECKING:
+    from memoriale.projections.proofs.verify import VerifyReport
+    from memoriale.projections.replay import ReplayReport
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is going on, how much is done and how much there is."""
+
+
+class Ledger:
+    """
+    An open ledger. Made by ``memoriale.open``; close it, or use it as a context.
+
+    The calls of this class act on one ``tenant``; None means every tenant for which this ledger
+    has handed out a memory. They are made with the rights given to ``memoriale.open``; each use
+    is recorded in the tenant's access log.
+    """
+
+    def __init__(
+        self, infrastructure: Infrastructure, rights: Iterable[Right | str] = ALL_RIGHTS
+    ) -> None:
+        self.infrastructure = infrastructure
+        self.settings = infrastructure.settings
+        self.rights = parse_rights(rights)
+        self._tenants = Tenants(infrastructure)
+        self._pid = os.getpid()
+        self._closed = False
+
+    def memory(
+        self,
+        *,
+        tenant: str,
+        user: str | None = None,
+        agent: str | None = None,
+        resource: str | None = None,
+        team: str | None = None,
+        session: str | None = None,
+        teams: Sequence[str] = (),
+        rights: Iterable[Right | str] | None = None,
+        actor: str | None = None,
+        actor_kind: str = "user",
+        on_behalf_of: str | None = None,
+        purpose: str | None = None,
+        namespace: str | None = None,
+        branch: str = "main",
+    ) -> Memory:
+        """
+        A handle on the memory of one principal; see ``Principal`` for the arguments.
+
+        Args:
+            rights: Rights that the caller asserts for it; default: those of this ledger.
+            branch: The branch to act on.
+
+        Raises:
+            InputError: A name that cannot be used.
+        """
+        principal = Principal(
+            tenant=tenant,
+            user=user,
+            agent=agent,
+            resource=resource,
+            team=team,
+            session=session,
+            teams=tuple(teams),
+            rights=self.rights if rights is None else parse_rights(rights),
+            actor=actor,
+            actor_kind=actor_kind,
+            on_behalf_of=on_behalf_of,
+            purpose=purpose,
+            namespace=namespace,
+        )
+        memory = Memory(self.tenant(tenant), self.settings, principal)
+        return memory if branch == "main" else memory.branch(branch)
+
+    def replay(
+        self,
+        view: str = "all",
+        *,
+        tenant: str | None = None,
+        verify: bool = False,
+        progress: Progress | None = None,
+    ) -> "list[ReplayReport]":
+        """
+        Rebuilds views from the log beside the live ones, compares both, and swaps.
+
+        Args:
+            view: ``recall``, ``stats`` or ``all``.
+            tenant: Whose.
+            verify: Compare vectors too; a difference is then a finding (``equal`` is False).
+            progress: Called while it works.
+
+        Returns:
+            A report for each view, with both digests. Right: ``operate``.
+        """
+        from memoriale.projections.replay import replay
+
+        reports = []
+        for services in self._chosen(tenant):
+            self._allow(services, "replay", Right.OPERATE)
+            for name in _view_names(view):
+                reports.append(
+                    replay(
+                        services.view(name),
+                        services.log,
+                        verify=verify,
+                        progress=_named(progress, name),
+                    )
+                )
+        return reports
+
+    def verify(
+        self, *, tenant: str | None = None, progress: Progress | None = None
+    ) -> "list[VerifyReport]":
+        """
+        Re-reads every event of both logs and recomputes hashes, places and the root.
+
+        Args:
+            tenant: Whose.
+            progress: Called while it works.
+
+        Returns:
+            A report for each log. Right: ``audit``.
+        """
+        from memoriale.projections.proofs.verify import verify
+
+        reports = []
+        for services in self._chosen(tenant):
+            self._allow(services, "verify", Right.AUDIT)
+            for log in (services.log, services.access):
+                rows = log.reader.rows_as_stored()
+                reports.append(
+                    verify(
+                        rows,
+                        log.head(),
+                        tenant=log.tenant,
+                        log_id=log.log_id,
+                        progress=_named(progress, log.log.kind),
+                    )
+                )
+        return reports
+
+    def position(self, view: str, *, tenant: str) -> int:
+        """How many events a view has applied."""
+        return self.tenant(tenant).view(_known_view(view)).position()
+
+    def wait(
+        self,
+        receipt: Receipt | int,
+        *,
+        view: str = "recall",
+        timeout: float = 5.0,
+        tenant: str | None = None,
+    ) -> int:
+        """
+        Catches a view up until it has applied a write.
+
+        Args:
+            receipt: A receipt, or an index of ``tenant``.
+            view: ``recall`` or ``stats``.
+            timeout: Seconds.
+
+        Returns:
+            The view's position.
+
+        Raises:
+            BehindError: It did not get there in time.
+            InputError: The log has no such index.
+        """
+        name = receipt.tenant if isinstance(receipt, Receipt) else tenant
+        if name is None:
+            raise InputError("an index needs a tenant.", code="missing", field="tenant")
+        index = receipt.index if isinstance(receipt, Receipt) else receipt
+        services = self.tenant(name)
+        services.reading.pin(index)
+        with services.view(_known_view(view)).read(at_least=index + 1, wait=timeout) as reading:
+            if reading.position <= index:
+                raise BehindError(
+                    f"view {view} stands at {reading.position} after {timeout} s.",
+                    field="timeout",
+                    value=timeout,
+                )
+            return reading.position
+
+    def events(
+        self,
+        *,
+        tenant: str,
+        after: int = -1,
+        limit: int | None = None,
+        content: bool = False,
+    ) -> Iterator[LoggedEvent]:
+        """
+        The memory log as stored, oldest first.
+
+        Args:
+            tenant: Whose.
+            after: Begin after this index.
+            limit: At most so many events.
+            content: Open the sealed bodies too (right ``content``). Right: ``audit``.
+        """
+        services = self._audited(tenant, content)
+        return Streaming(services.log).read(after=after, limit=limit, content=content)
+
+    def subscribe(
+        self,
+        *,
+        tenant: str,
+        after: int = -1,
+        topics: Sequence[str] = (),
+        kinds: Sequence[str] = (),
+        content: bool = False,
+    ) -> Iterator[LoggedEvent]:
+        """
+        The memory log as stored, and then each event as it is recorded; never ends by itself.
+
+        Args:
+            tenant: Whose.
+            after: Begin after this index.
+            topics: Only these topics.
+            kinds: Only these kinds of memory.
+            content: As for ``events``.
+        """
+        services = self._audited(tenant, content)
+        streaming = Streaming(services.log)
+        return streaming.follow(after=after, topics=topics, kinds=kinds, content=content)
+
+    def ahead(self, *, tenant: str) -> timedelta:
+        """How far the log's last recorded time is ahead of the database clock."""
+        return self.tenant(tenant).log.reader.ahead()
+
+    def tenant(self, name: str) -> Tenant:
+        """The services of a tenant, for surfaces of this package."""
+        if self._pid != os.getpid():
+            raise ForkedHandleError(
+                "this ledger was opened before os.fork; open one in the child process."
+            )
+        if self._closed:
+            raise InputError("this ledger is closed; open it again.", code="closed")
+        return self._tenants.get(check_tenant(name))
+
+    def close(self) -> None:
+        """Waits for what is being written and lets go of everything. Closing twice is allowed."""
+        if not self._closed and self._pid == os.getpid():
+            self._closed = True
+            self._tenants.close()
+            self.infrastructure.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _chosen(self, tenant: str | None) -> list[Tenant]:
+        names = self._tenants.names() if tenant is None else [tenant]
+        if not names:
+            raise InputError("no tenant was used yet; name one.", code="missing", field="tenant")
+        return [self.tenant(name) for name in names]
+
+    def _allow(self, services: Tenant, command: str, *rights: Right) -> None:
+        principal = Principal(tenant=services.name, rights=self.rights)
+        services.gate.allow(principal, command, *rights)
+
+    def _audited(self, tenant: str, content: bool) -> Tenant:
+        services = self.tenant(tenant)
+        rights = (Right.AUDIT, Right.CONTENT) if content else (Right.AUDIT,)
+        self._allow(services, "log", *rights)
+        return services
+
+
+def _view_names(view: str) -> Sequence[str]:
+    return VIEW_NAMES if view == "all" else (_known_view(view),)
+
+
+def _known_view(view: str) -> str:
+    if view not in VIEW_NAMES:
+        raise InputError(
+            f"unknown view {view!r}; there are {', '.join(VIEW_NAMES)}.",
+            code="unknown_view",
+            field="view",
+            value=str(view)[:80],
+            allowed=[*VIEW_NAMES],
+        )
+    return view
+
+
+def _named(progress: Progress | None, what: str) -> Any:
+    if progress is None:
+        return None
+    return lambda done, total: progress(what, done, total)

@@ -1,0 +1,388 @@
+"""``Memory``: what one principal may do on one branch."""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
+
+from memoriale.adapters.application.branching import BranchView, branch_scope
+from memoriale.adapters.application.presenting import (
+    HistoryEntry,
+    MemoryPage,
+    MemoryRecord,
+    Presenter,
+)
+from memoriale.adapters.application.reading import AsOf
+from memoriale.adapters.composition import Tenant
+from memoriale.adapters.settings import Settings
+from memoriale.domain import commands
+from memoriale.domain.access import AccessScope
+from memoriale.domain.branches import MAIN, Branch
+from memoriale.domain.errors import ForkedHandleError, InputError, MemorialeError
+from memoriale.domain.principal import Principal, Right
+from memoriale.domain.receipt import Receipt
+from memoriale.domain.text import check_text
+
+if TYPE_CHECKING:
+    from memoriale.adapters.application.recalling import Recall
+
+Answers = list[Receipt | MemorialeError]
+"""For each item its receipt, or the error that refused it."""
+Branches = list[Branch]
+History = list[HistoryEntry]
+
+_PRINCIPAL_FIELDS: Final = ("user", "agent", "resource", "session", "team")
+
+
+class Memory:
+    """
+    A handle bound to one principal and one branch: cheap, immutable, safe to share between
+    threads. Made by ``Ledger.memory``.
+
+    Every method raises ``InputError`` for a wrong argument (nothing was stored),
+    ``MissingRightError`` for a missing right, ``UnavailableError`` when the database or a file
+    cannot be used, and ``ForkedHandleError`` in a child after ``os.fork``.
+    """
+
+    def __init__(
+        self, tenant: Tenant, settings: Settings, principal: Principal, branch: str = MAIN
+    ) -> None:
+        self._services, self._settings, self._pid = tenant, settings, os.getpid()
+        self.principal = principal
+        self.branch_name = branch
+
+    def branch(self, name: str) -> "Memory":
+        """
+        The same principal on another branch.
+
+        Args:
+            name: A branch that the principal may use; ``main`` always exists.
+        """
+        self._resolved(name)
+        return Memory(self._services, self._settings, self.principal, name)
+
+    def fork(
+        self,
+        name: str,
+        *,
+        at: AsOf = None,
+        resource: str | None = None,
+        reason: str | None = None,
+    ) -> "Memory":
+        """
+        Makes a branch of this one, which copies nothing, and returns a handle on it.
+
+        Args:
+            name: Unique among the owner's branches, for ever; at most 256 bytes.
+            at: Point of this branch that the new one begins from: an index, a time, or None
+                for now.
+            resource: Another resource, which inherits what this principal sees up to then; the
+                handle is then that resource's.
+            reason: Why; sealed.
+        """
+        parent = self._resolved()
+        self._allow("fork", Right.USE)
+        if not any(getattr(self.principal, f) for f in _PRINCIPAL_FIELDS):
+            self._allow("fork", Right.REVIEW)
+        pin = self._services.reading.pin(at)
+        child = None
+        principal = self.principal
+        if resource is not None:
+            principal = replace(principal, user=None, agent=None, session=None, resource=resource)
+            child = principal.identity("resource")
+        reason = None if reason is None else check_text("reason", reason)
+        self._services.branching.fork(
+            self.principal, name, parent, pin.index, child=child, reason=reason
+        )
+        return Memory(self._services, self._settings, principal, name)
+
+    def branches(self) -> Branches:
+        """The branches that the principal may use, ``main`` first."""
+        self._allow("branches", Right.USE)
+        return self._services.branching.visible(self.principal)
+
+    def remember(self, content: str, **given: Any) -> Receipt:
+        """
+        Makes a memory. It is durable when this returns.
+
+        Args:
+            content: What to remember; not blank, at most ``MEMORIALE_MAX_CONTENT_BYTES``.
+            **given: ``kind`` (default ``note``) · ``owner``: type of the owner (user, agent,
+                resource, session, team; default by kind) · ``subject``: aspect of a fact; the
+                current fact of equal subject is replaced · ``supersedes``: ids of memories of the
+                same owner and kind to replace · ``importance``, ``confidence``: 0..1 · ``tags``:
+                list of texts · ``namespace``: path · ``metadata``: JSON object · ``visibility``:
+                owner, user, agent, team or tenant · ``about``: users whom it is about (default:
+                the owner if a user) · ``valid_from``, ``valid_until``: when it is true in the
+                world · ``expires_at``: no longer recalled from then on · ``created_at``: time
+                claimed by the source · ``source``, ``source_tier``, ``source_run``,
+                ``evidence``: provenance · ``retention_class`` · ``language``, ``model``,
+                ``prompt_version``: codes stored in clear · ``speaker``, ``role``, ``caption``:
+                of a message · ``reason`` · ``idempotency_key``: a repeated call with the same key
+                and arguments returns the first receipt · ``actor``: outside id of who says so ·
+                ``correlation_id``, ``causation_id``.
+
+        Raises:
+            ConflictError: Others kept replacing the same subject.
+        """
+        self._allow("remember", Right.USE)
+        principal, given = self._acting(given)
+        command = self._remember_command(content, given)
+        return self._services.writing.remember(principal, self._resolved(), command)
+
+    def remember_many(self, items: Iterable[str | Mapping[str, Any]]) -> Answers:
+        """
+        Makes many memories, each stored or refused by itself, in order.
+
+        Args:
+            items: Texts, or mappings with ``content`` and the arguments of ``remember``; also
+                ``user``, ``agent``, ``resource``, ``session`` and ``team`` to say whose each is
+                (right ``operate`` when that is not this principal).
+
+        Returns:
+            For each item its receipt, or the error that refused it.
+        """
+        self._allow("remember", Right.USE)
+        branch = self._resolved()
+        answers: list[MemorialeError | None] = []
+        good: list[tuple[Principal, commands.Remember]] = []
+        operating = False
+        for item in items:
+            try:
+                principal, given = self._for_item(item)
+                if principal != self.principal and not operating:
+                    self._allow("import", Right.OPERATE)
+                    operating = True
+                good.append((principal, self._remember_command(given.pop("content", None), given)))
+                answers.append(None)
+            except InputError as error:
+                answers.append(error)
+        principals, asked = [p for p, _ in good], [c for _, c in good]
+        stored = iter(self._services.writing.remember_many(principals, branch, asked))
+        return [next(stored) if answer is None else answer for answer in answers]
+
+    def correct(self, memory_id: UUID | str, content: str, **given: Any) -> Receipt:
+        """
+        Replaces a memory's content; the old one stays in history.
+
+        Args:
+            memory_id: A current memory of the caller's own; another's that it can see needs the
+                right ``review``.
+            content: The better content.
+            **given: ``reason``, ``actor`` (outside id of who says so), ``idempotency_key``,
+                ``correlation_id``, ``causation_id``.
+        """
+        principal, given = self._acting(given)
+        command = commands.correct(self._settings.limits, memory_id, content, **given)
+        return self._change("correct", principal, command)
+
+    def amend(self, memory_id: UUID | str, **given: Any) -> Receipt:
+        """
+        Changes ``importance``, ``tags``, ``metadata``, ``valid_from``, ``valid_until`` or
+        ``expires_at`` of a memory; None clears a field. Else as ``correct``.
+        """
+        principal, given = self._acting(given)
+        command = commands.amend(self._settings.limits, memory_id, **given)
+        return self._change("amend", principal, command)
+
+    def invalidate(self, memory_id: UUID | str, **given: Any) -> Receipt:
+        """
+        Makes a memory no longer current.
+
+        Args:
+            memory_id: As for ``correct``.
+            **given: ``because``: forgotten (default), contradicted, expired, retracted, pruned,
+                compacted, consolidated or superseded; else as ``correct``.
+
+        Raises:
+            RefusedError: Housekeeping (pruned, expired, compacted, consolidated) under a hold.
+        """
+        principal, given = self._acting(given)
+        command = commands.invalidate(self._settings.limits, memory_id, **given)
+        return self._change("invalidate", principal, command)
+
+    def reinstate(self, memory_id: UUID | str, **given: Any) -> Receipt:
+        """Makes an invalidated memory current again, replacing one of equal subject."""
+        principal, given = self._acting(given)
+        command = commands.reinstate(self._settings.limits, memory_id, **given)
+        return self._change("reinstate", principal, command)
+
+    def recall(
+        self,
+        query: str,
+        *,
+        top_k: int = 5,
+        kinds: Sequence[str] = (),
+        namespace: str | None = None,
+        tags: Sequence[str] = (),
+        min_score: float | None = None,
+        min_rank_score: float | None = None,
+        as_of: AsOf = None,
+        valid_at: datetime | str | None = None,
+        rank: str = "relevance",
+        wait: float | None = None,
+        strict: bool = False,
+    ) -> "Recall":
+        """
+        The memories that answer a question best, from those that the principal may see.
+
+        Args:
+            query: The question; at most 16,384 characters.
+            top_k: How many at most, 1..1000.
+            kinds: Only these kinds; none means all that recall finds.
+            namespace: Look from this path: memories at it or above it, and those without one.
+                Default: the principal's.
+            tags: Only memories with all of these.
+            min_score: Least ``similarity`` (cosine, 0..1).
+            min_rank_score: Least ``score``.
+            as_of: Answer as then: an index, or an aware time or its text.
+            valid_at: Only what is true in the world at this time; default: the time of the
+                answer.
+            rank: ``relevance``, or ``composite`` of similarity, recency and importance.
+            wait: Seconds to wait for the view; default ``MEMORIALE_WAIT``.
+            strict: Raise ``BehindError`` instead of answering from a view that is behind.
+
+        Returns:
+            A sequence of hits, best first, with ``index``, ``now``, ``degraded``, ``behind``
+            and ``rebuilt``.
+        """
+        from memoriale.adapters.application.recalling import Question
+
+        self._allow("recall", Right.USE)
+        question = Question(
+            query=query,
+            top_k=top_k,
+            kinds=tuple(kinds),
+            namespace=namespace or self.principal.namespace,
+            tags=tuple(tags),
+            min_score=min_score,
+            min_rank_score=min_rank_score,
+            as_of=as_of,
+            valid_at=valid_at,
+            rank=rank,
+            wait=self._settings.wait if wait is None else wait,
+            strict=strict,
+        )
+        return self._services.recalling.recall(self.principal, self._resolved(), question)
+
+    def show(
+        self, memory_id: UUID | str, *, as_of: AsOf = None, all_owners: bool = False
+    ) -> MemoryRecord:
+        """
+        One memory as the branch sees it, current or not.
+
+        Args:
+            memory_id: Its id.
+            as_of: As then: an index or a time.
+            all_owners: Whoever's it is; rights ``audit`` and ``content``.
+        """
+        scope = self._reader_scope("show", all_owners)
+        branch, pin = self._resolved(), self._services.reading.pin(as_of)
+        found = commands.parse_id("memory_id", memory_id)
+        state = self._services.reading.memory(found, branch, scope, pin.limit)
+        return self._presenter(branch).memory(state)
+
+    def history(
+        self, memory_id: UUID | str, *, as_of: AsOf = None, all_owners: bool = False
+    ) -> History:
+        """Every version of a memory, oldest first; arguments as for ``show``."""
+        scope = self._reader_scope("history", all_owners)
+        branch, pin = self._resolved(), self._services.reading.pin(as_of)
+        found = commands.parse_id("memory_id", memory_id)
+        events = self._services.reading.history(found, branch, scope, pin.limit)
+        return self._presenter(branch).history(events)
+
+    def list(
+        self,
+        *,
+        limit: int = 50,
+        after: int = -1,
+        kinds: Sequence[str] = (),
+        namespace: str | None = None,
+        tags: Sequence[str] = (),
+        as_of: AsOf = None,
+        valid_at: datetime | str | None = None,
+        wait: float | None = None,
+        strict: bool = False,
+    ) -> MemoryPage:
+        """
+        A page of the current memories that the principal may see, in the order in which they
+        were made. Each memory is met once on a walk through the pages.
+
+        Args:
+            limit: How many at most, 1..1000.
+            after: ``next`` of the page before; -1 for the first.
+            kinds, namespace, tags, as_of, valid_at, wait, strict: As for ``recall``.
+
+        Returns:
+            ``memories``, and ``next``: None when there are no more.
+        """
+        from memoriale.adapters.application.recalling import Question
+
+        self._allow("list", Right.USE)
+        question = Question(
+            query="every memory",
+            top_k=limit,
+            kinds=tuple(kinds),
+            namespace=namespace or self.principal.namespace,
+            tags=tuple(tags),
+            as_of=as_of,
+            valid_at=valid_at,
+            wait=self._settings.wait if wait is None else wait,
+            strict=strict,
+        )
+        branch = self._resolved()
+        page = self._services.recalling.page(self.principal, branch, question, after)
+        presenter = self._presenter(branch)
+        return MemoryPage(
+            memories=tuple(presenter.memory(state) for state in page.states),
+            next=page.next,
+            index=page.index,
+            behind=page.behind,
+        )
+
+    def _change(self, name: str, principal: Principal, command: "commands.Command") -> Receipt:
+        self._allow(name, Right.USE)
+        return self._services.writing.change(principal, self._resolved(), command)  # type: ignore[arg-type]
+
+    def _allow(self, command: str, *rights: Right) -> None:
+        if self._pid != os.getpid():
+            raise ForkedHandleError(
+                "this handle was made before os.fork; open a ledger in the child process."
+            )
+        self._services.gate.allow(self.principal, command, *rights)
+
+    def _reader_scope(self, command: str, all_owners: bool) -> AccessScope:
+        rights = (Right.AUDIT, Right.CONTENT) if all_owners else ()
+        self._allow(command, Right.USE, *rights)
+        identities = self._services.log.identities
+        scope = identities.scope(self.principal, everything=all_owners)
+        return branch_scope(scope, self._resolved())
+
+    def _resolved(self, name: str | None = None) -> BranchView:
+        return self._services.branching.resolve(self.principal, name or self.branch_name)
+
+    def _presenter(self, branch: BranchView) -> Presenter:
+        names = {b.id: b.name or str(b.id) for b in branch.known.values()}
+        return Presenter(self._services.log.identities, names)
+
+    def _acting(self, given: dict[str, Any]) -> tuple[Principal, dict[str, Any]]:
+        actor = given.pop("actor", None)
+        principal = self.principal if actor is None else replace(self.principal, actor=actor)
+        return principal, given
+
+    def _remember_command(self, content: Any, given: dict[str, Any]) -> commands.Remember:
+        given = {k: v for k, v in given.items() if v is not None}
+        if self.principal.namespace is not None:
+            given.setdefault("namespace", self.principal.namespace)
+        return commands.remember(self._settings.limits, content, **given)
+
+    def _for_item(self, item: str | Mapping[str, Any]) -> tuple[Principal, dict[str, Any]]:
+        given = {"content": item} if isinstance(item, str) else dict(item)
+        whose: dict[str, Any] = {
+            f: given.pop(f) for f in _PRINCIPAL_FIELDS if given.get(f) is not None
+        }
+        given = {k: v for k, v in given.items() if k not in _PRINCIPAL_FIELDS}
+        return (replace(self.principal, **whose) if whose else self.principal), given

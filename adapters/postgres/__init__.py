@@ -1,0 +1,1 @@
+"""The ledger in PostgreSQL: schema, append function, group commit, readers and subscription."""

@@ -1,0 +1,215 @@
+"""The database behind all logs of a process: connections by role, shared and fork-safe."""
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import Final, Self
+from weakref import WeakSet
+
+import psycopg
+from psycopg import Connection, pq, sql
+from psycopg.abc import Buffer
+from psycopg.adapt import Loader
+from psycopg.rows import TupleRow
+
+from memoriale.adapters.postgres.errors import is_lost_connection, translated
+from memoriale.adapters.postgres.location import connection_settings, place_of
+from memoriale.domain.errors import InputError, UnavailableError
+from memoriale.domain.leaf import EPOCH
+
+MAX_READERS: Final = 8
+"""Connections for reading that one process holds at most."""
+
+_WAIT: Final = 10.0
+_left_behind: list[object] = []
+
+
+class _UtcLoader(Loader):
+    """Times in UTC itself, whatever the zone of the session."""
+
+    format = pq.Format.BINARY
+
+    def load(self, data: Buffer) -> datetime:
+        return EPOCH + timedelta(0, 0, int.from_bytes(data, "big", signed=True))
+
+
+class Datastore:
+    """
+    Connections to one database, for every log of a process.
+
+    Built from the whole connection string, so that ``sslmode``, ``options`` or several hosts
+    hold. Nothing connects before the first use. Usable from many threads, and again in a child
+    after ``os.fork``.
+
+    Args:
+        url: Connection string of a login that may take the roles ``memoriale_append`` and
+            ``memoriale_read``.
+        application_name: Shown in ``pg_stat_activity`` unless the URL names another.
+
+    Raises:
+        InputError: The URL cannot be read.
+    """
+
+    def __init__(self, url: str, *, application_name: str = "memoriale") -> None:
+        self._settings = connection_settings(url, application_name)
+        self.place: str = place_of(self._settings)
+        """Host, port and database, for messages; never a password."""
+        self._closed = False
+        self._start_anew()
+        _datastores.add(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def connect_for_appending(self) -> Connection[TupleRow]:
+        """
+        A new connection in autocommit with the role ``memoriale_append``; the caller closes it.
+
+        Raises:
+            InputError: The datastore is closed.
+            UnavailableError: The database cannot be reached (``database_down``).
+        """
+        self._require_open()
+        with translated(self.place):
+            return self._connect("memoriale_append")
+
+    @contextmanager
+    def appending(self) -> Iterator[Connection[TupleRow]]:
+        """
+        Such a connection for a moment, closed at the end.
+
+        Raises:
+            InputError: The datastore is closed.
+            UnavailableError: The database cannot be used.
+        """
+        with translated(self.place), self.connect_for_appending() as connection:
+            yield connection
+
+    @contextmanager
+    def read(self, tenant: str) -> Iterator[Connection[TupleRow]]:
+        """
+        A pooled connection with the role ``memoriale_read`` in a read-only transaction that
+        sees the rows of one tenant. At the end the connection is of no tenant again.
+
+        Args:
+            tenant: Whose rows are visible.
+
+        Raises:
+            InputError: The tenant is empty, or the datastore is closed.
+            UnavailableError: The database cannot be used, or all readers are busy.
+        """
+        if not tenant:
+            raise InputError("Name the tenant to read.", code="missing", field="tenant")
+        self._require_open()
+        readers = self._readers
+        if not readers.acquire(timeout=_WAIT):
+            raise UnavailableError(
+                f"All {MAX_READERS} reading connections are busy. Try again.", code="readers_busy"
+            )
+        try:
+            with translated(self.place):
+                connection = self._begin(tenant)
+                try:
+                    yield connection
+                    connection.execute("COMMIT")
+                finally:
+                    self._put_back(connection)
+        finally:
+            readers.release()
+
+    def close(self) -> None:
+        """Close the reading connections of this process. Calling it again does nothing."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise InputError(
+                "This datastore is closed. Open the ledger again.", code="closed", field="datastore"
+            )
+
+    def _start_anew(self) -> None:
+        self._lock = threading.Lock()
+        self._readers = threading.BoundedSemaphore(MAX_READERS)
+        self._idle: list[Connection[TupleRow]] = []
+
+    def _forked(self) -> None:
+        # The parent still speaks through these sockets: the child must neither use nor close
+        # them, so it keeps them and looks away.
+        _left_behind.append(self._idle)
+        self._start_anew()
+
+    def _begin(self, tenant: str) -> Connection[TupleRow]:
+        # One round trip, and the tenant cannot stay: the setting ends with the transaction.
+        begin = sql.SQL(
+            "BEGIN READ ONLY; SELECT pg_catalog.set_config('ledger.tenant', {}, true)"
+        ).format(tenant)
+        while connection := self._take_idle():
+            try:
+                connection.execute(begin)
+            except psycopg.Error as error:
+                connection.close()
+                # An idle connection does not notice that its server went away.
+                if not is_lost_connection(error):
+                    raise
+            else:
+                return connection
+        connection = self._connect("memoriale_read")
+        try:
+            connection.execute(begin)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _take_idle(self) -> Connection[TupleRow] | None:
+        with self._lock:
+            return self._idle.pop() if self._idle else None
+
+    def _put_back(self, connection: Connection[TupleRow]) -> None:
+        if connection.info.transaction_status != pq.TransactionStatus.IDLE:
+            with suppress(psycopg.Error):
+                connection.rollback()
+        with self._lock:
+            usable = connection.info.transaction_status == pq.TransactionStatus.IDLE
+            if usable and not self._closed:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+    def _connect(self, role: str) -> Connection[TupleRow]:
+        connection = psycopg.connect(**self._settings, autocommit=True)
+        try:
+            connection.execute(
+                sql.SQL("SET ROLE {}; SET TIME ZONE 'UTC'").format(sql.Identifier(role))
+            )
+        except BaseException:
+            connection.close()
+            raise
+        connection.adapters.register_loader("timestamptz", _UtcLoader)
+        return connection
+
+
+_datastores: WeakSet[Datastore] = WeakSet()
+
+
+def _after_fork() -> None:
+    for datastore in list(_datastores):
+        datastore._forked()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,148 @@
+"""The one place that reads the environment and ``memoriale.toml``."""
+
+from pathlib import Path
+from typing import Any, ClassVar, Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from memoriale.domain.commands import Limits
+from memoriale.domain.errors import InputError
+from memoriale.domain.text import MAX_CONTENT_BYTES, MAX_VALUE_BYTES, shown
+
+PREFIX: Final = "MEMORIALE_"
+FILE_NAME: Final = "memoriale.toml"
+
+
+class Settings(BaseSettings):
+    """
+    How this process runs. Frozen; each field is the variable ``MEMORIALE_<NAME>``, a key of
+    ``memoriale.toml`` in the current folder, or an argument, the last one winning.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, toml_file=FILE_NAME, frozen=True, extra="forbid"
+    )
+
+    home: Path = Field(default_factory=lambda: Path.home() / ".memoriale")
+    """Keys, views and the embedded database."""
+    database_url: SecretStr | None = None
+    """PostgreSQL 15 or newer; None starts the embedded server in the home."""
+    admin_url: SecretStr | None = None
+    """Login that migrates; None uses ``database_url``."""
+    views_uri: Path | None = None
+    """Folder of the views; None means ``<home>/views``."""
+    keystore: Path | None = None
+    """Folder of the key store; None means ``<home>/keys``."""
+    master_key: Path | None = None
+    """File of the key that wraps all keys; None means one in the key store's folder."""
+    tenant: str = "default"
+    user: str | None = None
+    agent: str | None = None
+    resource: str | None = None
+    team: str | None = None
+    session: str | None = None
+    actor: str | None = None
+    embedder: str = "wordllama"
+    max_content_bytes: int = Field(default=MAX_CONTENT_BYTES, ge=1, le=1_000_000_000)
+    max_value_bytes: int = Field(default=MAX_VALUE_BYTES, ge=1, le=1_000_000_000)
+    wait: float = Field(default=2.0, ge=0, le=3600)
+    """Seconds that a read waits for a view."""
+    embedded_idle: float = Field(default=60.0, ge=0, le=86_400)
+    """Seconds after which the embedded server stops when nobody uses it."""
+    timezone: str = "UTC"
+    """Zone in which the command line shows times to people."""
+    log_level: str = Field(default="warning", pattern="^(debug|info|warning|error)$")
+
+    SOURCES: ClassVar[str] = "arguments, environment, memoriale.toml"
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
+
+    @field_validator("timezone")
+    @classmethod
+    def _known_zone(cls, value: str) -> str:
+        try:
+            ZoneInfo(value)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            raise ValueError("a zone name such as Europe/Rome") from None
+        return value
+
+    @field_validator("home", "views_uri", "keystore", "master_key")
+    @classmethod
+    def _absolute(cls, value: Path | None) -> Path | None:
+        return None if value is None else value.expanduser().absolute()
+
+    @property
+    def views_folder(self) -> Path:
+        """Where the views lie."""
+        return self.views_uri or self.home / "views"
+
+    @property
+    def keys_folder(self) -> Path:
+        """Where the key store lies."""
+        return self.keystore or self.home / "keys"
+
+    @property
+    def limits(self) -> Limits:
+        """Sizes that commands may have."""
+        return Limits(self.max_content_bytes, self.max_value_bytes)
+
+    def shown(self) -> dict[str, Any]:
+        """The values as people may see them: addresses without their password."""
+        values = self.model_dump(mode="json")
+        for name in ("database_url", "admin_url"):
+            secret = getattr(self, name)
+            values[name] = None if secret is None else without_password(secret.get_secret_value())
+        return values
+
+
+def load_settings(**arguments: Any) -> Settings:
+    """
+    Settings from arguments, the environment and ``memoriale.toml``.
+
+    Raises:
+        InputError: A wrong or unknown value; names the key, the value and what is allowed.
+    """
+    try:
+        return Settings(**{k: v for k, v in arguments.items() if v is not None})
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"])
+        variable, value = f"{PREFIX}{name.upper()}", shown(str(first.get("input")))
+        raise InputError(
+            f"setting {variable} is {value!r}: {first['msg']}.",
+            code="bad_setting",
+            field=variable,
+            value=value,
+            allowed=first["msg"],
+        ) from None
+    except ValueError as error:
+        raise InputError(
+            f"{FILE_NAME} cannot be read: {error}.", code="bad_setting", field=FILE_NAME
+        ) from None
+
+
+def without_password(url: str) -> str:
+    """A database address that may be shown."""
+    from psycopg.conninfo import conninfo_to_dict
+
+    parts = conninfo_to_dict(url)
+    host = ",".join(str(parts[key]) for key in ("host", "hostaddr") if parts.get(key))
+    port = f":{parts['port']}" if parts.get("port") else ""
+    user = f"{parts['user']}@" if parts.get("user") else ""
+    return f"postgresql://{user}{host}{port}/{parts.get('dbname', '')}"

@@ -1,0 +1,1 @@
+"""What memory is: pure Python, no input or output."""

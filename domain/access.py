@@ -1,0 +1,60 @@
+"""Which memories a caller may see, as plain data that every view and fold applies alike."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from uuid import UUID
+
+from memoriale.domain.record import Columns
+
+
+class Visibility(StrEnum):
+    """Who may see a memory besides its owner."""
+
+    OWNER = "owner"
+    USER = "user"
+    AGENT = "agent"
+    TEAM = "team"
+    TENANT = "tenant"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessScope:
+    """
+    The caller as pseudonyms. A name that the tenant has never seen has none and matches nothing.
+
+    Args:
+        owners: Pseudonyms of every owner that the caller is.
+        user: The caller's user.
+        agent: The caller's agent.
+        teams: The caller's teams.
+        everything: Sees all owners of the tenant (rights ``audit`` and ``content``).
+    """
+
+    owners: frozenset[UUID] = frozenset()
+    user: UUID | None = None
+    agent: UUID | None = None
+    teams: frozenset[UUID] = frozenset()
+    everything: bool = False
+
+    def allows(self, row: Columns) -> bool:
+        """
+        Whether the caller may see a memory with these columns.
+
+        The owner sees it, and so does whom its visibility names: the same user, the same agent
+        within the tenant, a member of the team, or the whole tenant. A session's memories that
+        were recorded for a user are for that user alone, whoever else knows the session's id.
+        """
+        if self.everything or row.visibility == Visibility.TENANT:
+            return True
+        if row.owner in self.owners:
+            foreign = row.principal_user is not None and row.principal_user != self.user
+            return not (row.owner_type == "session" and foreign)
+        return (
+            (row.visibility == Visibility.USER and _same(row.principal_user, self.user))
+            or (row.visibility == Visibility.AGENT and _same(row.principal_agent, self.agent))
+            or (row.visibility == Visibility.TEAM and row.principal_team in self.teams)
+        )
+
+
+def _same(recorded: UUID | None, caller: UUID | None) -> bool:
+    return recorded is not None and recorded == caller

@@ -1,0 +1,381 @@
+"""What callers ask for, checked before anything is looked up or stored."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from memoriale.domain.access import Visibility
+from memoriale.domain.errors import InputError
+from memoriale.domain.events import ReasonCode, SourceTier
+from memoriale.domain.kinds import KINDS
+from memoriale.domain.namespaces import normalise_path
+from memoriale.domain.principal import OWNER_TYPES
+from memoriale.domain.text import (
+    MAX_CONTENT_BYTES,
+    MAX_VALUE_BYTES,
+    check_code,
+    check_outside_id,
+    check_text,
+    shown,
+)
+from memoriale.domain.times import check_span, iso, parse_time
+from memoriale.domain.values import check_metadata, check_unit
+
+MAX_TAGS: Final = 64
+MAX_SUPERSEDED: Final = 500
+
+
+class Unset:
+    """The type of ``UNSET``: a field that an amendment leaves as it is."""
+
+    def __repr__(self) -> str:
+        return "UNSET"
+
+
+UNSET: Final = Unset()
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Sizes that a deployment allows, in bytes of UTF-8."""
+
+    max_content_bytes: int = MAX_CONTENT_BYTES
+    max_value_bytes: int = MAX_VALUE_BYTES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """What every command may carry. ``reason`` is sealed; the ids link events to their cause."""
+
+    reason: str | None = None
+    idempotency_key: str | None = None
+    correlation_id: UUID | None = None
+    causation_id: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remember(Command):
+    """
+    Make a memory. See ``Memory.remember`` for the meaning of each field; times are aware and
+    keep the offset they were given.
+    """
+
+    content: str
+    kind: str = "note"
+    owner: str | None = None
+    subject: str | None = None
+    supersedes: tuple[UUID, ...] = ()
+    importance: float | None = None
+    confidence: float | None = None
+    tags: tuple[str, ...] = ()
+    namespace: str | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+    visibility: Visibility = Visibility.OWNER
+    about: tuple[str, ...] = ()
+    valid_from: datetime | None = None
+    valid_until: datetime | None = None
+    expires_at: datetime | None = None
+    created_at: datetime | None = None
+    source: str | None = None
+    source_tier: SourceTier = SourceTier.MANUAL
+    source_run: str | None = None
+    evidence: tuple[str, ...] = ()
+    retention_class: str = "standard"
+    language: str | None = None
+    model: str | None = None
+    prompt_version: str | None = None
+    speaker: str | None = None
+    role: str | None = None
+    caption: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Correct(Command):
+    """Replace a memory's content."""
+
+    memory_id: UUID
+    content: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Amend(Command):
+    """Change what is known about a memory, but not its content; ``UNSET`` leaves a field."""
+
+    memory_id: UUID
+    importance: float | Unset | None = UNSET
+    tags: tuple[str, ...] | Unset = UNSET
+    metadata: dict[str, Any] | Unset = UNSET
+    valid_from: datetime | Unset | None = UNSET
+    valid_until: datetime | Unset | None = UNSET
+    expires_at: datetime | Unset | None = UNSET
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Invalidate(Command):
+    """Make a memory no longer current."""
+
+    memory_id: UUID
+    because: ReasonCode = ReasonCode.FORGOTTEN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reinstate(Command):
+    """Make an invalidated memory current again."""
+
+    memory_id: UUID
+
+
+def remember(limits: Limits, content: object, **given: Any) -> Remember:
+    """
+    A checked ``Remember``.
+
+    Raises:
+        InputError: Names the first field that is wrong.
+    """
+    _known(Remember, given)
+    kind = KINDS.require(given.get("kind", "note")).name
+    values: dict[str, Any] = {
+        **_common(limits, given),
+        "content": check_text("content", content, max_bytes=limits.max_content_bytes),
+        "kind": kind,
+        "owner": _choice("owner", given.get("owner"), OWNER_TYPES),
+        "supersedes": tuple(parse_id("supersedes", i) for i in given.get("supersedes", ())),
+        "importance": _unit("importance", given),
+        "confidence": _unit("confidence", given),
+        "tags": _tags(limits, given.get("tags", ())),
+        "namespace": _namespace(limits, given.get("namespace")),
+        "metadata": _metadata(limits, given.get("metadata")),
+        "visibility": Visibility(
+            _choice("visibility", given.get("visibility"), [v.value for v in Visibility])
+            or Visibility.OWNER
+        ),
+        "about": tuple(dict.fromkeys(check_outside_id("about", a) for a in _texts("about", given))),
+        "source_tier": SourceTier(
+            _choice("source_tier", given.get("source_tier"), [t.value for t in SourceTier])
+            or SourceTier.MANUAL
+        ),
+        "source_run": _optional_id("source_run", given),
+        "evidence": tuple(
+            check_text("evidence", e, max_bytes=limits.max_value_bytes)
+            for e in _texts("evidence", given)
+        ),
+        "retention_class": check_code(
+            "retention_class", given.get("retention_class") or "standard"
+        ),
+    }
+    for name in ("subject", "source", "speaker", "role", "caption"):
+        values[name] = _optional_text(limits, name, given)
+    for name in ("language", "model", "prompt_version"):
+        values[name] = _optional_code(name, given)
+    for name in ("valid_from", "valid_until", "expires_at", "created_at"):
+        values[name] = _optional_time(name, given)
+    check_span(values["valid_from"], values["valid_until"])
+    _fits_kind(values)
+    _at_most("supersedes", values["supersedes"], MAX_SUPERSEDED)
+    _at_most("about", values["about"], MAX_SUPERSEDED)
+    return Remember(**values)
+
+
+def correct(limits: Limits, memory_id: object, content: object, **given: Any) -> Correct:
+    """A checked ``Correct``; raises as ``remember`` does."""
+    _known(Correct, given)
+    return Correct(
+        memory_id=parse_id("memory_id", memory_id),
+        content=check_text("content", content, max_bytes=limits.max_content_bytes),
+        **_common(limits, given),
+    )
+
+
+def amend(limits: Limits, memory_id: object, **given: Any) -> Amend:
+    """A checked ``Amend``; raises as ``remember`` does, and when nothing would change."""
+    _known(Amend, given)
+    values: dict[str, Any] = {}
+    if "importance" in given:
+        values["importance"] = _unit("importance", given)
+    if "tags" in given:
+        values["tags"] = _tags(limits, given["tags"])
+    if "metadata" in given:
+        values["metadata"] = _metadata(limits, given["metadata"])
+    for name in ("valid_from", "valid_until", "expires_at"):
+        if name in given:
+            values[name] = _optional_time(name, given)
+    if not values:
+        raise InputError(
+            "an amendment must change something.",
+            code="empty",
+            field="importance",
+            allowed=["importance", "tags", "metadata", "valid_from", "valid_until", "expires_at"],
+        )
+    return Amend(memory_id=parse_id("memory_id", memory_id), **values, **_common(limits, given))
+
+
+def invalidate(limits: Limits, memory_id: object, **given: Any) -> Invalidate:
+    """A checked ``Invalidate``; raises as ``remember`` does."""
+    _known(Invalidate, given)
+    because = _choice("because", given.get("because"), [code.value for code in ReasonCode])
+    return Invalidate(
+        memory_id=parse_id("memory_id", memory_id),
+        because=ReasonCode(because or ReasonCode.FORGOTTEN),
+        **_common(limits, given),
+    )
+
+
+def reinstate(limits: Limits, memory_id: object, **given: Any) -> Reinstate:
+    """A checked ``Reinstate``; raises as ``remember`` does."""
+    _known(Reinstate, given)
+    return Reinstate(memory_id=parse_id("memory_id", memory_id), **_common(limits, given))
+
+
+def parse_id(name: str, value: object) -> UUID:
+    """
+    A memory's or event's id.
+
+    Raises:
+        InputError: Not a UUID.
+    """
+    if isinstance(value, UUID):
+        return value
+    try:
+        return UUID(value)  # type: ignore[arg-type]
+    except (ValueError, AttributeError, TypeError):
+        raise InputError(
+            f"{name} is {shown(value)!r}, which is not an id; ids look like "
+            "0b0c7c1e-3d55-4f0b-9f6e-6f0f2a3f8c11.",
+            code="bad_id",
+            field=name,
+            value=shown(value),
+            allowed="a UUID",
+        ) from None
+
+
+def as_given(command: Command) -> dict[str, Any]:
+    """The arguments of a command as JSON values: what its request tag is made from."""
+    given = {f.name: getattr(command, f.name) for f in fields(command)}
+    ignored = ("idempotency_key", "correlation_id", "causation_id")
+    return {k: _plain(v) for k, v in given.items() if v is not UNSET and k not in ignored}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return iso(value)
+    if isinstance(value, UUID):
+        return str(value)
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _known(command: type[Command], given: Mapping[str, Any]) -> None:
+    allowed = [f.name for f in fields(command)]
+    for name in given:
+        if name not in allowed:
+            raise InputError(
+                f"unknown field {shown(name)!r}; known are {', '.join(allowed)}.",
+                code="unknown_field",
+                field=shown(name),
+                allowed=allowed,
+            )
+
+
+def _common(limits: Limits, given: Mapping[str, Any]) -> dict[str, Any]:
+    ids = {n: parse_id(n, given[n]) for n in ("correlation_id", "causation_id") if given.get(n)}
+    return {
+        "reason": _optional_text(limits, "reason", given),
+        "idempotency_key": _optional_id("idempotency_key", given),
+        **ids,
+    }
+
+
+def _optional_text(limits: Limits, name: str, given: Mapping[str, Any]) -> str | None:
+    value = given.get(name)
+    return None if value is None else check_text(name, value, max_bytes=limits.max_value_bytes)
+
+
+def _optional_id(name: str, given: Mapping[str, Any]) -> str | None:
+    value = given.get(name)
+    return None if value is None else check_outside_id(name, value)
+
+
+def _optional_code(name: str, given: Mapping[str, Any]) -> str | None:
+    value = given.get(name)
+    return None if value is None else check_code(name, value)
+
+
+def _optional_time(name: str, given: Mapping[str, Any]) -> datetime | None:
+    value = given.get(name)
+    return None if value is None else parse_time(name, value)
+
+
+def _unit(name: str, given: Mapping[str, Any]) -> float | None:
+    value = given.get(name)
+    return None if value is None else check_unit(name, value)
+
+
+def _texts(name: str, given: Mapping[str, Any]) -> Iterable[Any]:
+    value = given.get(name) or ()
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
+def _tags(limits: Limits, value: object) -> tuple[str, ...]:
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise InputError(
+            "tags must be a list of texts.", code="bad_value", field="tags", value=shown(value)
+        )
+    tags = tuple(
+        dict.fromkeys(check_text("tags", t, max_bytes=limits.max_value_bytes) for t in value)
+    )
+    _at_most("tags", tags, MAX_TAGS)
+    return tags
+
+
+def _namespace(limits: Limits, value: object) -> str | None:
+    if value is None:
+        return None
+    return normalise_path(check_text("namespace", value, max_bytes=2_048))
+
+
+def _metadata(limits: Limits, value: object) -> dict[str, Any]:
+    if value is None:
+        return {}
+    return check_metadata("metadata", value, max_bytes=limits.max_value_bytes)
+
+
+def _choice(name: str, value: object, allowed: Iterable[str]) -> str | None:
+    if value is None:
+        return None
+    names = list(allowed)
+    if value not in names:
+        raise InputError(
+            f"{name} is {shown(value)!r}; allowed are {', '.join(names)}.",
+            code="bad_value",
+            field=name,
+            value=shown(value),
+            allowed=names,
+        )
+    return str(value)
+
+
+def _at_most(name: str, values: tuple[Any, ...], limit: int) -> None:
+    if len(values) > limit:
+        raise InputError(
+            f"{name} has {len(values)} entries; at most {limit} are allowed.",
+            code="too_long",
+            field=name,
+            value=len(values),
+            allowed=limit,
+        )
+
+
+def _fits_kind(values: Mapping[str, Any]) -> None:
+    only = {"subject": "fact", "speaker": "message", "role": "message", "caption": "message"}
+    for name, kind in only.items():
+        if values[name] is not None and values["kind"] != kind:
+            raise InputError(
+                f"{name} belongs to kind {kind}, not to kind {values['kind']}.",
+                code="wrong_kind",
+                field=name,
+                value=shown(values[name]),
+                allowed=f"kind {kind}",
+            )

@@ -1,0 +1,130 @@
+"""Every error that memoriale raises, sorted by what the caller does next.
+
+MemorialeError
+├── InputError            fix the input; nothing was stored            (exit code 2)
+│   └── ForkedHandleError open a ledger of your own after os.fork
+├── RefusedError          a hold, a policy or a missing right          (exit code 3)
+│   └── MissingRightError
+├── ConflictError         somebody else was first; try again           (exit code 4)
+└── UnavailableError      database, model or file; wait and try again  (exit code 5)
+    ├── CorruptViewError  the view is damaged; it is rebuilt from the log
+    └── BehindError       a view did not catch up in the time allowed
+"""
+
+from typing import Any, ClassVar
+
+
+class MemorialeError(Exception):
+    """
+    Root of the tree.
+
+    Args:
+        message: One sentence that says what is wrong and what to do.
+        code: A stable word for programs, such as ``too_long``.
+        field: Name of the argument that is wrong, if one is.
+        value: What was given, shortened; never the content of a memory.
+        allowed: What would have been accepted.
+    """
+
+    exit_code: ClassVar[int] = 5
+    retry: ClassVar[bool] = False
+    default_code: ClassVar[str] = "error"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        field: str | None = None,
+        value: Any = None,
+        allowed: Any = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code or self.default_code
+        self.field = field
+        self.value = value
+        self.allowed = allowed
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self)._rebuild, (type(self), self.message, self.as_dict()))
+
+    @staticmethod
+    def _rebuild(
+        cls: type["MemorialeError"], message: str, facts: dict[str, Any]
+    ) -> "MemorialeError":
+        error = cls.__new__(cls)
+        MemorialeError.__init__(
+            error,
+            message,
+            code=facts["code"],
+            field=facts["field"],
+            value=facts["value"],
+            allowed=facts["allowed"],
+        )
+        return error
+
+    def as_dict(self) -> dict[str, Any]:
+        """The error as the JSON object that surfaces print."""
+        return {
+            "code": self.code,
+            "message": self.message,
+            "field": self.field,
+            "value": self.value,
+            "allowed": self.allowed,
+            "retry": self.retry,
+        }
+
+
+class InputError(MemorialeError):
+    """The input is wrong. Nothing was stored; the same call would fail again."""
+
+    exit_code = 2
+    default_code = "bad_input"
+
+
+class ForkedHandleError(InputError):
+    """A handle was used in a child process after ``os.fork``."""
+
+    default_code = "forked_handle"
+
+
+class RefusedError(MemorialeError):
+    """A hold, a policy or a missing right forbids the call. Nothing was stored."""
+
+    exit_code = 3
+    default_code = "refused"
+
+
+class MissingRightError(RefusedError):
+    """The principal lacks the right that the call needs."""
+
+    default_code = "missing_right"
+
+
+class ConflictError(MemorialeError):
+    """Somebody else changed what the call was based on. Trying again may succeed."""
+
+    exit_code = 4
+    retry = True
+    default_code = "conflict"
+
+
+class UnavailableError(MemorialeError):
+    """A database, a model or a file cannot be used now. Nothing was stored."""
+
+    exit_code = 5
+    retry = True
+    default_code = "unavailable"
+
+
+class CorruptViewError(UnavailableError):
+    """A view cannot be read. It is disposable: rebuild it from the log."""
+
+    default_code = "corrupt_view"
+
+
+class BehindError(UnavailableError):
+    """A strict read found its view behind the log after the time allowed."""
+
+    default_code = "behind"

@@ -1,0 +1,76 @@
+"""The table of kinds of memory: who owns one by default and whether recall finds it."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from memoriale.domain.errors import InputError
+from memoriale.domain.text import check_code, shown
+
+RESERVED_KINDS: Final = frozenset({"branch", "session", "job", "hold", "retention", "request"})
+"""Names that events other than memories carry in the kind column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """
+    One row of the table of kinds.
+
+    Args:
+        name: Stored in clear in every event of the kind.
+        owners: Types that own one by default, the first that the caller has.
+        recalled: Whether recall finds memories of this kind.
+    """
+
+    name: str
+    owners: tuple[str, ...]
+    recalled: bool = True
+
+
+class KindTable:
+    """The kinds that this process knows. Programs add their own at start."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[str, Kind] = {}
+
+    def register(self, kind: Kind) -> None:
+        """
+        Adds a kind.
+
+        Raises:
+            InputError: The name cannot be stored in clear, is reserved, or is taken by another row.
+        """
+        check_code("kind", kind.name)
+        if kind.name in RESERVED_KINDS or self._kinds.setdefault(kind.name, kind) != kind:
+            raise InputError(
+                f"kind {kind.name!r} is registered already; choose another name.",
+                code="taken",
+                field="kind",
+                value=kind.name,
+            )
+
+    def require(self, name: str) -> Kind:
+        """
+        The row of a kind.
+
+        Raises:
+            InputError: ``unknown_kind``, with the list of known ones.
+        """
+        if name in self._kinds:
+            return self._kinds[name]
+        raise InputError(
+            f"unknown kind {shown(name)!r}; known are {', '.join(self.names())}.",
+            code="unknown_kind",
+            field="kind",
+            value=shown(name),
+            allowed=self.names(),
+        )
+
+    def names(self) -> list[str]:
+        """Known kinds in the order of registration."""
+        return list(self._kinds)
+
+
+KINDS: Final = KindTable()
+KINDS.register(Kind("note", ("user", "resource", "session", "agent")))
+KINDS.register(Kind("fact", ("user",)))
+KINDS.register(Kind("message", ("resource", "session", "user")))

@@ -1,0 +1,79 @@
+"""What a memory of each kind holds. All of it is sealed: it may be personal data."""
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, SerializeAsAny
+
+from memoriale.domain.kinds import KINDS
+
+
+class Payload(BaseModel):
+    """
+    Base of payloads. Stored for ever, so a field is only ever added with an empty default.
+
+    ``kind`` names the row of the table of kinds; ``content`` is the text that recall searches.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: str
+    content: str
+
+
+class Note(Payload):
+    """Anything worth remembering."""
+
+
+class Fact(Payload):
+    """A statement about somebody. One is current for each ``subject`` of an owner and branch."""
+
+    subject: str | None = None
+    """The aspect that the fact is about, such as ``preference:contact``."""
+
+
+class Message(Payload):
+    """One turn of a conversation, by ``speaker`` in ``role``; ``caption`` tells an image."""
+
+    speaker: str | None = None
+    role: str | None = None
+    caption: str | None = None
+
+
+_MODELS: dict[str, type[Payload]] = {}
+
+
+def register_payload(kind: str, model: type[Payload]) -> None:
+    """
+    Says which model holds the memories of a kind. The kind must stand in ``KINDS`` first.
+
+    Args:
+        kind: Name of the kind.
+        model: A frozen subclass of ``Payload``.
+    """
+    KINDS.require(kind)
+    _MODELS[kind] = model
+
+
+def payload_model(kind: str) -> type[Payload]:
+    """
+    The model that holds memories of a kind.
+
+    Raises:
+        InputError: An unknown kind; the error lists the known ones.
+    """
+    KINDS.require(kind)
+    return _MODELS[kind]
+
+
+def _parsed(value: Any) -> Any:
+    if isinstance(value, dict):
+        return payload_model(value.get("kind", "")).model_validate(value)
+    return value
+
+
+AnyPayload = Annotated[SerializeAsAny[Payload], BeforeValidator(_parsed)]
+"""A payload of any registered kind; the field ``kind`` tells which."""
+
+register_payload("note", Note)
+register_payload("fact", Fact)
+register_payload("message", Message)

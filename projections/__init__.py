@@ -1,0 +1,1 @@
+"""Posting events from the ledger into views."""

@@ -1,0 +1,1 @@
+"""Proofs that nobody changed the log: the Merkle tree over its leaves, and its check."""

@@ -1,0 +1,57 @@
+"""The Merkle tree over the leaf hashes of a log (RFC 6962, section 2.1)."""
+
+from collections.abc import Iterable
+from hashlib import sha256
+
+
+class MerkleTree:
+    """
+    A tree that grows leaf by leaf and keeps one hash for each bit of its size.
+
+    The roots of its perfect subtrees, largest first, are all that later leaves need.
+    """
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._subtrees: list[bytes] = []
+
+    def append(self, leaf_hash: bytes) -> None:
+        """
+        Adds a leaf.
+
+        Args:
+            leaf_hash: SHA-256 over 0x00 and the leaf's data, 32 bytes.
+        """
+        node, size = leaf_hash, self.size
+        # Each trailing 1 bit of the size is a perfect subtree as large as the new one.
+        while size & 1:
+            node = _parent(self._subtrees.pop(), node)
+            size >>= 1
+        self._subtrees.append(node)
+        self.size += 1
+
+    def root(self) -> bytes:
+        """The hash of the whole tree, 32 bytes; that of an empty tree is SHA-256 of nothing."""
+        if not self._subtrees:
+            return sha256().digest()
+        *larger, node = self._subtrees
+        for subtree in reversed(larger):
+            node = _parent(subtree, node)
+        return node
+
+
+def root_of(leaf_hashes: Iterable[bytes]) -> bytes:
+    """
+    The root over leaves in order.
+
+    Args:
+        leaf_hashes: As for ``MerkleTree.append``.
+    """
+    tree = MerkleTree()
+    for leaf_hash in leaf_hashes:
+        tree.append(leaf_hash)
+    return tree.root()
+
+
+def _parent(left: bytes, right: bytes) -> bytes:
+    return sha256(b"\x01" + left + right).digest()

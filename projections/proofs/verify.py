@@ -1,0 +1,209 @@
+"""Verify: every row of a log is read again, hashed again, and held against what it claims."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from hashlib import sha256
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from memoriale.domain.events import TOPICS
+from memoriale.domain.leaf import leaf_hash
+from memoriale.domain.record import LEAF_VERSION, Recorded, Row
+from memoriale.projections.proofs.merkle import MerkleTree
+
+MAX_PROBLEMS: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """
+    Something that does not hold.
+
+    Args:
+        index: Where in the log.
+        code: ``missing``, ``out_of_order``, ``beyond_head``, ``wrong_tenant``, ``wrong_log``,
+            ``unknown_topic``, ``unknown_leaf_version``, ``missing_state``, ``state_changed``,
+            ``leaf_changed``, ``bad_append`` or ``bad_time``.
+        detail: The same for people; never the content of an event.
+    """
+
+    index: int
+    code: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyReport:
+    """
+    What verify found.
+
+    Args:
+        leaves: Rows that were read.
+        root: Root of the Merkle tree over their leaves, as hexadecimal text.
+        ok: Whether there is no problem.
+        unsealed: Leaves that no checkpoint covers: a change of these is seen only while the
+            hashes stored beside them are not recomputed too.
+        first_bad_index: Lowest index with a problem.
+        problem_count: Number of problems.
+        problems: The first hundred of them.
+    """
+
+    leaves: int
+    root: str
+    ok: bool
+    unsealed: int
+    first_bad_index: int | None
+    problem_count: int
+    problems: list[Problem]
+
+
+def verify(
+    rows: Iterable[Sequence[Row]],
+    head: int,
+    *,
+    tenant: str,
+    log_id: UUID,
+    progress: Callable[[int, int], None] | None = None,
+) -> VerifyReport:
+    """
+    Checks a whole log in bounded memory: no index is missing; state and leaf hashes are those
+    of the rows; appends are whole, do not overlap, and have one strictly increasing time each.
+
+    Versions within a stream are not checked: that takes memory for every stream, and they are
+    under the leaf.
+
+    Args:
+        rows: Every row as stored, in the order of the index, in batches; may have holes.
+        head: How many events the log claims to have.
+        tenant: Whose log it is.
+        log_id: Which log it is.
+        progress: Told the number of rows done and ``head`` after each batch.
+    """
+    check = _Check(head, tenant, log_id)
+    for batch in rows:
+        for row in batch:
+            check.row(row)
+        if progress is not None:
+            progress(check.tree.size, head)
+    check.end()
+    return check.report()
+
+
+@dataclass(slots=True)
+class _Problems:
+    kept: list[Problem] = field(default_factory=list)
+    count: int = 0
+    first: int | None = None
+
+    def add(self, index: int, code: str, detail: str) -> None:
+        self.count += 1
+        self.first = index if self.first is None else min(self.first, index)
+        if len(self.kept) < MAX_PROBLEMS:
+            self.kept.append(Problem(index, code, detail))
+
+    def add_missing(self, start: int, stop: int) -> None:
+        room = min(stop - start, MAX_PROBLEMS - len(self.kept))
+        for index in range(start, start + room):
+            self.kept.append(Problem(index, "missing", "there is no event at this index"))
+        if stop > start:
+            self.count += stop - start
+            self.first = start if self.first is None else min(self.first, start)
+
+
+class _Append(NamedTuple):
+    first: int
+    last: int
+    recorded_at: datetime
+
+
+class _Check:
+    def __init__(self, head: int, tenant: str, log_id: UUID) -> None:
+        self.head, self.tenant, self.log_id = head, tenant, log_id
+        self.tree = MerkleTree()
+        self.problems = _Problems()
+        self.next = 0
+        self.append: _Append | None = None
+
+    def row(self, row: Row) -> None:
+        recorded = row.recorded
+        self._place(recorded)
+        self._append(recorded)
+        self._origin(row)
+        self._hashes(row)
+        self.next = max(self.next, recorded.index + 1)
+
+    def end(self) -> None:
+        self.problems.add_missing(self.next, self.head)
+        if self.append is not None and self.append.last >= max(self.next, self.head):
+            detail = f"its append goes on to {self.append.last}, where there is no event"
+            self.problems.add(self.next - 1, "bad_append", detail)
+
+    def report(self) -> VerifyReport:
+        problems, leaves = self.problems, self.tree.size
+        return VerifyReport(
+            leaves=leaves,
+            root=self.tree.root().hex(),
+            ok=not problems.count,
+            unsealed=leaves,
+            first_bad_index=problems.first,
+            problem_count=problems.count,
+            problems=problems.kept,
+        )
+
+    def _place(self, recorded: Recorded) -> None:
+        index = recorded.index
+        if index >= self.head:
+            detail = f"the log claims to have {self.head} events"
+            self.problems.add(index, "beyond_head", detail)
+        if index > self.next:
+            self.problems.add_missing(self.next, min(index, self.head))
+        elif index < self.next:
+            self.problems.add(index, "out_of_order", f"it comes after event {self.next - 1}")
+
+    def _append(self, recorded: Recorded) -> None:
+        append = _Append(recorded.append_first, recorded.append_last, recorded.recorded_at)
+        last, self.append = self.append, append
+        if append == last:
+            if recorded.index > append.last:
+                self._bad_append(recorded.index, "it stands after the end of its append")
+        elif last is not None and append[:2] == last[:2]:
+            self.problems.add(recorded.index, "bad_time", "its append has two recorded times")
+        else:
+            self._new_append(recorded.index, last, append)
+
+    def _new_append(self, index: int, last: _Append | None, append: _Append) -> None:
+        begins, whole = last.last + 1 if last else 0, index == self.next
+        # After a hole the rest of an append can be all that is left.
+        starts = append.first == index if whole else begins <= append.first <= index
+        ends = begins == index if whole else begins <= index
+        if not (starts and ends and index <= append.last):
+            self._bad_append(index, f"it claims the append {append.first} to {append.last}")
+        if last is not None and append.recorded_at <= last.recorded_at:
+            detail = "it was not recorded later than the append before it"
+            self.problems.add(index, "bad_time", detail)
+
+    def _bad_append(self, index: int, detail: str) -> None:
+        self.problems.add(index, "bad_append", detail)
+
+    def _origin(self, row: Row) -> None:
+        recorded, add = row.recorded, self.problems.add
+        if recorded.tenant != self.tenant:
+            add(recorded.index, "wrong_tenant", "it belongs to another tenant")
+        if recorded.log_id != self.log_id:
+            add(recorded.index, "wrong_log", f"it belongs to log {recorded.log_id}")
+        if row.columns.topic not in TOPICS:
+            add(recorded.index, "unknown_topic", f"its topic is {row.columns.topic[:64]!r}")
+        if recorded.leaf_version != LEAF_VERSION:
+            add(recorded.index, "unknown_leaf_version", f"it is {recorded.leaf_version}")
+
+    def _hashes(self, row: Row) -> None:
+        recorded, leaf = row.recorded, leaf_hash(row)
+        if row.state is None:
+            detail = "its body is gone, and no event of the log says so"
+            self.problems.add(recorded.index, "missing_state", detail)
+        elif sha256(row.state).digest() != recorded.state_hash:
+            self.problems.add(recorded.index, "state_changed", "its body has another hash")
+        if leaf != recorded.leaf_hash:
+            self.problems.add(recorded.index, "leaf_changed", "a column has been changed")
+        self.tree.append(leaf)

@@ -1,0 +1,1 @@
+"""The recall view: versions of memories in LanceDB, searched by keyword and by vector."""

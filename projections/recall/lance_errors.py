@@ -1,0 +1,81 @@
+"""LanceDB's failures as the project's own errors."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final, TypeVar
+
+from memoriale.domain.errors import CorruptViewError, MemorialeError, UnavailableError
+
+Answer = TypeVar("Answer")
+
+_PASSING: Final = ("Retryable commit conflict", "Commit conflict", "Too many concurrent writers")
+_DISK: Final = (
+    "No space left on device",
+    "Disk quota exceeded",
+    "Read-only file system",
+    "Permission denied",
+    "Too many open files",
+)
+
+
+@contextmanager
+def lance_errors(place: object) -> Iterator[None]:
+    """
+    Translates what LanceDB and Arrow raise.
+
+    They raise bare RuntimeError, ValueError (a missing table; text that is no UTF-8) and
+    OSError, and a Rust panic arrives as a BaseException. Nothing but calls of LanceDB may stand
+    under this, or errors of our own would be taken for damage.
+
+    Args:
+        place: Folder of the view, for the message.
+
+    Raises:
+        UnavailableError: ``disk``: the disk is full or the folder may not be used.
+        CorruptViewError: Anything else: the files cannot be read as they are.
+    """
+    try:
+        yield
+    except MemorialeError:
+        raise
+    except (RuntimeError, ValueError, OSError) as error:
+        raise _translated(place, error) from error
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise _translated(place, error) from error
+
+
+def once_more(call: Callable[[], Answer]) -> Answer:
+    """
+    Calls, and once again when another process compacted or wrote the table meanwhile: then the
+    files of the version that this one had open are gone, or its commit was too late.
+    """
+    try:
+        return call()
+    except CorruptViewError as error:
+        if not _is_passing(str(error.__cause__)):
+            raise
+    return call()
+
+
+def _is_passing(text: str) -> bool:
+    lost = "not found" in text.lower()
+    return lost or any(words in text for words in _PASSING)
+
+
+def _translated(place: object, error: BaseException) -> UnavailableError:
+    text = str(error)
+    for words in _DISK:
+        if words in text:
+            return UnavailableError(
+                f"the recall view in {place} cannot be used: {words}.",
+                code="disk",
+                field="MEMORIALE_VIEWS_URI",
+                value=str(place),
+            )
+    return CorruptViewError(
+        f"the recall view in {place} cannot be read ({type(error).__name__}); rebuild it from "
+        "the log.",
+        value=str(place),
+    )

@@ -1,0 +1,43 @@
+"""Pages of memories in the order in which they were made."""
+
+from uuid import UUID
+
+from memoriale.projections.recall.filters import (
+    all_of,
+    query_condition,
+    visible_condition,
+)
+from memoriale.projections.recall.query import RecallQuery
+from memoriale.projections.recall.search import hidden_memories, pinned_lines
+from memoriale.projections.recall.view import RecallView
+
+
+def page(view: RecallView, query: RecallQuery, after: int) -> list[tuple[int, UUID]]:
+    """
+    The visible, current memories after a key, oldest first, at most ``top_k``.
+
+    The key of a memory is the index of its first event, which never changes; so a walk through
+    pages meets each memory once, whatever is written meanwhile.
+
+    Args:
+        view: Where to look.
+        query: Who asks and what to filter by; its text and scores play no part.
+        after: Key of the last memory of the page before; -1 for the first page.
+
+    Returns:
+        Keys and ids.
+    """
+    lines = pinned_lines(view, query.lines)
+    if not lines:
+        return []
+    where = all_of(
+        (
+            f"first_index > {int(after)}",
+            query_condition(query),
+            visible_condition(lines, hidden_memories(view, lines)),
+        )
+    )
+    found = view.table.read(where, ("first_index", "memory_id"))
+    keys, ids = found["first_index"].to_pylist(), found["memory_id"].to_pylist()
+    ordered = sorted(zip(keys, ids, strict=True))[: query.top_k]
+    return [(key, UUID(memory_id)) for key, memory_id in ordered]

@@ -1,0 +1,106 @@
+"""The table ``versions``: its columns, and how its text is split into words."""
+
+from typing import Any, Final
+
+TABLE: Final = "versions"
+SENTINEL_KEY: Final = -1
+"""Key of the row that carries the view's position in ``seq``."""
+OPEN: Final = 2**63 - 1
+"""``recorded_until`` of a version that no later event has closed."""
+
+_INTEGERS: Final = (
+    "seq",
+    "continues",
+    "recorded_from",
+    "recorded_until",
+    "first_index",
+    "importance",
+    "confidence",
+)
+_TIMES: Final = ("recorded_at", "created_at", "valid_from", "valid_until", "expires_at")
+_TEXTS: Final = (
+    "memory_id",
+    "branch",
+    "status",
+    "kind",
+    "owner",
+    "owner_type",
+    "visibility",
+    "principal_user",
+    "principal_agent",
+    "principal_team",
+    "principal_session",
+    "namespace",
+    "source_tier",
+    "text",
+    "search_text",
+    "speaker",
+    "caption",
+    "source",
+    "metadata",
+    "model",
+)
+VECTOR: Final = "vector"
+COLUMNS: Final = ("key", *_INTEGERS, *_TEXTS, *_TIMES, "tags")
+"""Every column but the vector."""
+
+STOP_WORDS: Final = tuple(
+    """
+    a about above after again against all also am an and any are as at be because been before
+    being below between both but by can could did do does doing down during each few for from
+    further had has have having he her here hers herself him himself his how i if in into is it
+    its itself just many me might more most much my myself no nor not now of off on once only or
+    other our ours ourselves out over own same she should so some such than that the their theirs
+    them themselves then there these they this those through to too under until up very was we
+    were what when where which while who whom why will with would you your yours yourself
+    yourselves
+    """.split()
+)
+"""
+English words that say too little to search by. The list is our own because the one that comes
+with the ICU tokenizer holds the stop words of every language: with it "cat", "dog" and "war"
+were never found.
+"""
+
+
+def arrow_schema(width: int) -> Any:
+    """
+    The Arrow schema of the table.
+
+    Args:
+        width: Components of a vector.
+    """
+    import pyarrow as pa
+
+    moment = pa.timestamp("us", "UTC")
+    return pa.schema(
+        [
+            pa.field("key", pa.int64(), nullable=False),
+            *(pa.field(name, pa.int64()) for name in _INTEGERS),
+            *(pa.field(name, pa.utf8()) for name in _TEXTS),
+            *(pa.field(name, moment) for name in _TIMES),
+            pa.field("tags", pa.list_(pa.utf8())),
+            pa.field(VECTOR, pa.list_(pa.float32(), width)),
+        ]
+    )
+
+
+def index_configs() -> dict[str, Any]:
+    """The indexes by column: what filters look up, and the words of ``search_text``."""
+    from lancedb.index import FTS, Bitmap, BTree
+
+    words = FTS(
+        base_tokenizer="icu/split",
+        language="English",
+        stem=True,
+        ascii_folding=True,
+        remove_stop_words=True,
+        custom_stop_words=list(STOP_WORDS),
+    )
+    return {
+        "key": BTree(),
+        "memory_id": BTree(),
+        "branch": Bitmap(),
+        "owner": Bitmap(),
+        "search_text": words,
+    }

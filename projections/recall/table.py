@@ -1,0 +1,220 @@
+"""The LanceDB table of a recall view: opened, read, merged into and compacted."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from memoriale.domain.errors import CorruptViewError
+from memoriale.projections.recall.lance_errors import lance_errors, once_more
+from memoriale.projections.recall.schema import (
+    SENTINEL_KEY,
+    TABLE,
+    VECTOR,
+    arrow_schema,
+    index_configs,
+)
+
+_MOST_FRAGMENTS: Final = 32
+"""Each commit adds one, and after 300 a commit costs ten times more."""
+_KEPT: Final = timedelta(minutes=10)
+"""How long files of earlier versions stay for readers that have them open."""
+
+
+class VersionTable:
+    """
+    The table ``versions`` in one folder. Safe for use by several threads.
+
+    Every failure is raised as ``CorruptViewError``, or as ``UnavailableError`` (``disk``).
+
+    Args:
+        folder: Folder of the LanceDB database.
+        table: The opened table.
+    """
+
+    def __init__(self, folder: Path, table: Any) -> None:
+        self.folder = folder
+        self._table: Any = table
+
+    @classmethod
+    def create(cls, folder: Path, width: int, model: str) -> "VersionTable":
+        """Makes the table at position 0, with its indexes."""
+        schema = arrow_schema(width)
+        with lance_errors(folder):
+            table = _connection(folder).create_table(
+                TABLE,
+                data=arrow_table([sentinel(0, model)], [None], width),
+                schema=schema,
+                # Without it a missing vector is refused; real ones are checked before.
+                on_bad_vectors="null",
+            )
+            for column, config in index_configs().items():
+                table.create_index(column, config=config)
+        return cls(folder, table)
+
+    @classmethod
+    def open(cls, folder: Path) -> "VersionTable":
+        """Opens the table as it is."""
+        with lance_errors(folder):
+            return cls(folder, _connection(folder).open_table(TABLE))
+
+    @property
+    def width(self) -> int:
+        """Components of a vector; 0 if the table has no column of vectors."""
+        with lance_errors(self.folder):
+            schema = self._table.schema
+        place = schema.get_field_index(VECTOR)
+        return 0 if place < 0 else getattr(schema.field(place).type, "list_size", 0)
+
+    def sentinel(self) -> dict[str, Any]:
+        """The position and the model of the table."""
+        found = self.read(f"key = {SENTINEL_KEY}", ("seq", "model")).to_pylist()
+        if len(found) != 1:
+            raise CorruptViewError(
+                f"the recall view in {self.folder} has lost its position; rebuild it.",
+                value=str(self.folder),
+            )
+        sentinel: dict[str, Any] = found[0]
+        return sentinel
+
+    def read(self, where: str, columns: Sequence[str]) -> Any:
+        """The rows that a filter selects, as an Arrow table in no order."""
+
+        def scan() -> Any:
+            with lance_errors(self.folder):
+                return self._table.search().where(where).select(list(columns)).to_arrow()
+
+        return once_more(scan)
+
+    def keyword_search(
+        self, column: str, words: str, where: str, columns: Sequence[str], limit: int
+    ) -> Any:
+        """
+        The rows that fit words best, the filter applied first; ``_score`` is BM25.
+
+        Args:
+            words: Any text; it is split into words and never read as a query expression.
+        """
+        from lancedb.query import MatchQuery
+
+        def search() -> Any:
+            with lance_errors(self.folder):
+                query = self._table.search(MatchQuery(words, column), query_type="fts")
+                query = query.where(where, prefilter=True).limit(limit)
+                return query.select([*columns, "_score"]).to_arrow()
+
+        return once_more(search)
+
+    def vector_search(self, vector: Any, where: str, columns: Sequence[str], limit: int) -> Any:
+        """
+        The rows nearest to a vector by exact comparison, the filter applied first;
+        ``_distance`` is 1 minus the cosine.
+        """
+
+        def search() -> Any:
+            with lance_errors(self.folder):
+                query = self._table.search(vector, vector_column_name=VECTOR)
+                query = query.distance_type("cosine").bypass_vector_index()
+                query = query.where(where, prefilter=True).limit(limit)
+                return query.select([*columns, "_distance"]).to_arrow()
+
+        return once_more(search)
+
+    def merge(self, rows: Sequence[Mapping[str, Any]], vectors: Sequence[Any], width: int) -> None:
+        """
+        Inserts rows and replaces those of the same key that are older, in one commit.
+
+        A row moves forward only: LanceDB cannot refuse a late writer's whole commit, so the
+        condition on ``seq`` stands on each row.
+        """
+        data = arrow_table(rows, vectors, width)
+        with lance_errors(self.folder):
+            merge = self._table.merge_insert("key")
+            merge = merge.when_matched_update_all(where="target.seq < source.seq")
+            merge.when_not_matched_insert_all().execute(data, on_bad_vectors="null")
+
+    def compact(self) -> bool:
+        """Joins small files and brings the indexes up when many commits were made."""
+        with lance_errors(self.folder):
+            fragments = self._table.stats()["fragment_stats"]["num_fragments"]
+        if fragments < _MOST_FRAGMENTS:
+            return False
+
+        def optimize() -> None:
+            with lance_errors(self.folder):
+                self._table.optimize(cleanup_older_than=_KEPT)
+
+        once_more(optimize)
+        return True
+
+    def count(self) -> int:
+        """Number of rows, the sentinel included."""
+        with lance_errors(self.folder):
+            return int(self._table.count_rows())
+
+    def ranges(self, columns: Sequence[str], stop: int, size: int) -> Iterator[Any]:
+        """
+        All rows as Arrow tables sorted by key: first those with negative keys, then
+        ``size`` keys at a time up to ``stop``, then those beyond.
+
+        The bounds depend on the position alone, so two tables of equal content give equal
+        pieces.
+        """
+        bounds = [None, *range(0, stop, size), stop, None]
+        for low, high in zip(bounds, bounds[1:], strict=False):
+            if low is not None and low == high:
+                continue
+            below = [] if high is None else [f"key < {high}"]
+            above = [] if low is None else [f"key >= {low}"]
+            yield self.read(" AND ".join(above + below), columns).sort_by("key")
+
+    def close(self) -> None:
+        """Lets the table go."""
+        self._table = None
+
+
+def sentinel(position: int, model: str) -> dict[str, Any]:
+    """The row that carries the position. Its text and vector are null: no search finds it."""
+    return {"key": SENTINEL_KEY, "seq": position, "model": model}
+
+
+def arrow_table(rows: Sequence[Mapping[str, Any]], vectors: Sequence[Any], width: int) -> Any:
+    """
+    Rows with their vectors in the table's schema.
+
+    Args:
+        rows: Values by column name; a missing one is null.
+        vectors: For each row an array [width] of float32, or None.
+        width: Components of a vector.
+    """
+    import pyarrow as pa
+
+    schema = arrow_schema(width)
+    columns = [
+        _vector_column(vectors, width)
+        if field.name == VECTOR
+        else pa.array([row.get(field.name) for row in rows], field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _vector_column(vectors: Sequence[Any], width: int) -> Any:
+    import numpy
+    import pyarrow as pa
+
+    values = numpy.zeros((len(vectors), width), dtype=numpy.float32)
+    missing = numpy.ones(len(vectors), dtype=bool)
+    for place, vector in enumerate(vectors):
+        if vector is not None:
+            values[place], missing[place] = vector, False
+    return pa.FixedSizeListArray.from_arrays(
+        pa.array(values.reshape(-1)), width, mask=pa.array(missing)
+    )
+
+
+def _connection(folder: Path) -> Any:
+    import lancedb
+
+    # The default never sees what another handle wrote.
+    return lancedb.connect(str(folder), read_consistency_interval=timedelta(0))

@@ -1,0 +1,1 @@
+"""The stats view: tables for analysts, from headers only, in DuckDB."""

@@ -1,0 +1,303 @@
+"""The stats view in DuckDB: from headers only, so that erasure never rewrites it."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from memoriale.domain.branches import NO_LIMIT
+from memoriale.domain.errors import ConflictError, CorruptViewError, UnavailableError
+from memoriale.domain.events import Forked, Remembered
+from memoriale.domain.memory import Status
+from memoriale.domain.record import Row
+from memoriale.projections.posted import ViewKind
+from memoriale.projections.stats.connection import FILE, connect, duckdb_errors
+from memoriale.projections.stats.digest import digest, first_differences
+from memoriale.projections.stats.fold import Header, Known, fold, is_memory_event, parse_header
+from memoriale.projections.stats.schema import BRANCHES, EVENTS, FORMAT, VERSIONS, statements
+from memoriale.projections.view import Batch, Digest
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+NAME: Final = "stats"
+_BATCH: Final = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """
+    What the log holds, counted.
+
+    Args:
+        position: Events that were counted.
+        events: Number of events by topic.
+        memories: Number of memories that are current on some branch, by kind; expiry is not
+            looked at.
+        branches: Number of branches, ``main`` included.
+    """
+
+    position: int
+    events: dict[str, int]
+    memories: dict[str, int]
+    branches: int
+
+
+class StatsView:
+    """
+    One generation of the stats view; implements ``View``. One process, one thread at a time.
+
+    Args:
+        folder: The generation's folder.
+        connection: Open on the file in it.
+    """
+
+    name = NAME
+
+    def __init__(self, folder: Path, connection: "duckdb.DuckDBPyConnection") -> None:
+        self._folder = folder
+        self._connection = connection
+
+    @classmethod
+    def create(cls, folder: Path) -> Self:
+        """
+        Makes an empty view.
+
+        Args:
+            folder: Exists and has no view in it.
+
+        Raises:
+            CorruptViewError: The folder is missing.
+            UnavailableError: The disk is full.
+        """
+        view = cls(folder, connect(folder))
+        with view._closed_on_error(), view._transaction():
+            for statement in statements():
+                view._connection.execute(statement)
+        return view
+
+    @classmethod
+    def open(cls, folder: Path) -> Self:
+        """
+        Opens a view.
+
+        Args:
+            folder: Where ``create`` made it.
+
+        Raises:
+            CorruptViewError: It is missing or damaged.
+            UnavailableError: ``busy``: another process has it open.
+        """
+        if not (folder / FILE).is_file():
+            raise CorruptViewError(f"{folder / FILE} is missing.")
+        view = cls(folder, connect(folder))
+        with view._closed_on_error():
+            view.position()
+        return view
+
+    def position(self) -> int:
+        """How many events it has applied."""
+        rows = self._rows("SELECT position FROM position")
+        if len(rows) != 1:
+            raise CorruptViewError(f"{self._folder / FILE}: the position is lost.")
+        return int(rows[0][0])
+
+    def apply(self, batch: Batch, expected_position: int) -> None:
+        """
+        Posts a batch in one transaction. Bodies are never opened.
+
+        Args:
+            batch: Begins where the view stands.
+            expected_position: Where the caller thinks that the view stands.
+
+        Raises:
+            ConflictError: The view does not stand there.
+            CorruptViewError: The view cannot be read or written.
+        """
+        headers = [parse_header(row) for row in batch.rows]
+        with self._transaction(), _readable_headers(batch):
+            self._check_position(batch, expected_position)
+            self._apply_events(batch.rows, headers)
+            pairs = list(zip(batch.rows, headers, strict=True))
+            self._apply_versions([pair for pair in pairs if is_memory_event(pair[0])])
+            self._apply_branches(batch, [p for p in pairs if p[0].columns.topic == Forked.TOPIC])
+            self._connection.execute("UPDATE position SET position = ?", [batch.end])
+
+    def digest(self) -> Digest:
+        """
+        Digest over every column of every row of every table, in key order and bounded memory.
+        """
+        with duckdb_errors(self._folder):
+            return digest(self._connection)
+
+    def differences(self, other: "StatsView") -> list[str]:
+        """
+        The first rows in which two generations differ, for a person to look at.
+
+        Args:
+            other: A view at the same position.
+
+        Returns:
+            Ten lines at most: table, key, and what this and the other view hold.
+        """
+        with duckdb_errors(self._folder):
+            return first_differences(self._connection, other._connection)
+
+    def totals(self) -> Totals:
+        """Counts of events, current memories and branches."""
+        events = self._rows("SELECT topic, count(*) FROM events GROUP BY topic ORDER BY topic")
+        memories = self._rows(
+            "SELECT kind, count(DISTINCT memory_id) FROM memory_versions"
+            " WHERE recorded_until = ? AND status = ? GROUP BY kind ORDER BY kind",
+            [NO_LIMIT, Status.CURRENT.value],
+        )
+        branches = self._rows("SELECT count(*) FROM branches")
+        return Totals(self.position(), dict(events), dict(memories), branches[0][0])
+
+    def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """
+        Rows of a query of our own making. Text from users must not get here: it could change
+        the view.
+
+        Args:
+            sql: One statement.
+            parameters: Values for its question marks.
+        """
+        return self._rows(sql, parameters)
+
+    def close(self) -> None:
+        """Closes the file, so that another process can open it."""
+        with duckdb_errors(self._folder):
+            self._connection.close()
+
+    def _check_position(self, batch: Batch, expected: int) -> None:
+        position = self.position()
+        if not position == expected == batch.position:
+            raise ConflictError(
+                f"the stats view stands at {position}; a batch from {batch.position} was to be "
+                f"applied at {expected}. Read the position again and post from there.",
+                field="expected_position",
+                value=expected,
+                allowed=position,
+            )
+
+    def _apply_events(self, rows: Sequence[Row], headers: Sequence[Header]) -> None:
+        from memoriale.projections.stats.arrow import events_table
+
+        self._insert(EVENTS.name, events_table(rows, headers))
+
+    def _apply_versions(self, pairs: Sequence[tuple[Row, Header]]) -> None:
+        import pyarrow as pa
+
+        from memoriale.projections.stats.arrow import table_of
+
+        if not pairs:
+            return
+        new, closed = fold(pairs, self._known([row for row, _ in pairs]))
+        self._insert(VERSIONS.name, table_of(VERSIONS, lambda name: (v[name] for v in new)))
+        if closed:
+            keys, untils = zip(*closed, strict=True)
+            self._with(
+                pa.table(
+                    {"key": pa.array(keys, pa.int64()), "until": pa.array(untils, pa.int64())}
+                ),
+                "UPDATE memory_versions SET recorded_until = batch.until FROM batch"
+                " WHERE recorded_from = batch.key",
+            )
+
+    def _apply_branches(self, batch: Batch, pairs: Sequence[tuple[Row, Header]]) -> None:
+        from memoriale.projections.stats.arrow import branches_table
+
+        first = batch.position == 0
+        if first or pairs:
+            log_id = batch.rows[0].recorded.log_id if first else None
+            self._insert(BRANCHES.name, branches_table(pairs, log_id))
+
+    def _known(self, rows: Sequence[Row]) -> Known:
+        """What the rows go on from: last versions of their memories, and those of parents."""
+        import pyarrow as pa
+
+        from memoriale.projections.stats.arrow import uuids
+
+        changed = {row.columns.memory_id for row in rows if _goes_on(row)}
+        parents = {row.columns.continues for row in rows} - {None}
+        known = Known({}, {})
+        if changed:
+            ids = pa.table({"id": uuids(list(changed))})
+            where = f"memory_id IN (SELECT id FROM batch) AND recorded_until = {NO_LIMIT}"
+            for version in self._versions(ids, where):
+                known.open[version["memory_id"], version["branch"]] = version
+        if parents:
+            keys = pa.table({"key": pa.array(list(parents), pa.int64())})
+            for version in self._versions(keys, "recorded_from IN (SELECT key FROM batch)"):
+                known.by_index[version["recorded_from"]] = version
+        return known
+
+    def _versions(self, batch: "pa.Table", where: str) -> list[dict[str, Any]]:
+        names = [column.name for column in VERSIONS.columns]
+        found = self._with(batch, f"SELECT {', '.join(names)} FROM memory_versions WHERE {where}")
+        return [dict(zip(names, row, strict=True)) for row in found]
+
+    def _insert(self, table: str, batch: "pa.Table") -> None:
+        self._with(batch, f"INSERT INTO {table} BY NAME SELECT * FROM batch")
+
+    def _with(self, batch: "pa.Table", sql: str) -> list[tuple[Any, ...]]:
+        self._connection.register("batch", batch)
+        try:
+            return self._connection.execute(sql).fetchall()
+        finally:
+            self._connection.unregister("batch")
+
+    def _rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        with duckdb_errors(self._folder):
+            return self._connection.execute(sql, list(parameters)).fetchall()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        import duckdb
+
+        with duckdb_errors(self._folder):
+            self._connection.begin()
+            try:
+                yield
+                self._connection.commit()
+            except BaseException:
+                # After a fatal error DuckDB refuses the rollback too; the first error tells more.
+                with suppress(duckdb.Error):
+                    self._connection.rollback()
+                raise
+
+    @contextmanager
+    def _closed_on_error(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
+
+
+def stats_kind() -> ViewKind[StatsView]:
+    """The stats view as ``PostedView`` keeps it posted."""
+    return ViewKind(NAME, FORMAT, StatsView.create, StatsView.open, exclusive=True, batch=_BATCH)
+
+
+@contextmanager
+def _readable_headers(batch: Batch) -> Iterator[None]:
+    # Headers are written from checked models, so only a changed log has such ones.
+    try:
+        yield
+    except (KeyError, TypeError, ValueError) as error:
+        raise UnavailableError(
+            f"a header of events {batch.position} to {batch.end - 1} cannot be read; run verify.",
+            code="bad_header",
+            field="index",
+            value=batch.position,
+        ) from error
+
+
+def _goes_on(row: Row) -> bool:
+    # The first event of a stream that makes a memory has nothing before it to look up.
+    columns = row.columns
+    return columns.topic != Remembered.TOPIC or columns.stream_version > 1

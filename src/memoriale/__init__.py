@@ -1,0 +1,93 @@
+"""An event-sourced memory ledger for AI agents."""
+
+from typing import TYPE_CHECKING, Any
+
+from memoriale.domain.errors import (
+    BehindError,
+    ConflictError,
+    CorruptViewError,
+    ForkedHandleError,
+    InputError,
+    MemorialeError,
+    MissingRightError,
+    RefusedError,
+    UnavailableError,
+)
+from memoriale.domain.namespaces import is_ancestor, resolve_scope, scope_key, scope_matches
+from memoriale.domain.scoring import compute_composite_score, recency_decay
+
+if TYPE_CHECKING:
+    from memoriale.adapters.library.ledger import Ledger
+    from memoriale.adapters.library.memory import Memory
+    from memoriale.domain.principal import Principal, Right
+    from memoriale.domain.receipt import Receipt
+
+__all__ = [
+    "BehindError",
+    "ConflictError",
+    "CorruptViewError",
+    "ForkedHandleError",
+    "InputError",
+    "Ledger",
+    "MemorialeError",
+    "Memory",
+    "MissingRightError",
+    "Principal",
+    "Receipt",
+    "RefusedError",
+    "Right",
+    "UnavailableError",
+    "__version__",
+    "compute_composite_score",
+    "is_ancestor",
+    "open",
+    "recency_decay",
+    "resolve_scope",
+    "scope_key",
+    "scope_matches",
+]
+
+# Loaded when first asked for, so that the command line starts fast.
+_LAZY = {
+    "Ledger": "memoriale.adapters.library.ledger",
+    "Memory": "memoriale.adapters.library.memory",
+    "Principal": "memoriale.domain.principal",
+    "Receipt": "memoriale.domain.receipt",
+    "Right": "memoriale.domain.principal",
+}
+
+
+def open(*, rights: Any = None, **settings: Any) -> "Ledger":
+    """
+    Opens a ledger.
+
+    Without arguments it lies in ``~/.memoriale`` and starts its own PostgreSQL there.
+
+    Args:
+        rights: Rights that this program asserts; default: all of them.
+        **settings: Fields of ``Settings``, such as ``home``, ``database_url``, ``embedder`` or
+            ``wait``; each overrides the variable ``MEMORIALE_<NAME>`` and ``memoriale.toml``.
+
+    Raises:
+        InputError: A wrong setting; names key, value and what is allowed.
+        UnavailableError: Database or home cannot be used.
+    """
+    from memoriale.adapters.composition import build
+    from memoriale.adapters.library.ledger import Ledger
+    from memoriale.adapters.settings import load_settings
+    from memoriale.domain.principal import ALL_RIGHTS
+
+    infrastructure = build(load_settings(**settings))
+    return Ledger(infrastructure, ALL_RIGHTS if rights is None else rights)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("memoriale")
+    if name in _LAZY:
+        from importlib import import_module
+
+        return getattr(import_module(_LAZY[name]), name)
+    raise AttributeError(f"module 'memoriale' has no attribute {name!r}")
