@@ -13,8 +13,9 @@ from memoriale.adapters.application.tenant_log import TenantLog
 from memoriale.adapters.application.writing import Writing
 from memoriale.adapters.keys.file_store import FileKeyStore
 from memoriale.adapters.postgres.datastore import Datastore
-from memoriale.adapters.postgres.migrate import migrate
+from memoriale.adapters.postgres.migrate import migrate, plan
 from memoriale.adapters.settings import Settings
+from memoriale.domain.errors import UnavailableError
 from memoriale.domain.keys import KeyStore
 
 if TYPE_CHECKING:
@@ -74,14 +75,25 @@ def _connected(
 ) -> Infrastructure:
     datastore = Datastore(url)
     try:
-        if server is not None and not datastore.is_migrated():
-            migrate(admin_url)
-        datastore.require_migrated()
+        _require_schema(url, admin_url if server is not None else None)
         keys = FileKeyStore(settings.keys_folder, master_key=settings.master_key)
     except BaseException:
         datastore.close()
         raise
     return Infrastructure(settings, datastore, keys, server, admin_url)
+
+
+def _require_schema(url: str, superuser_url: str | None) -> None:
+    missing = plan(url)
+    if missing and superuser_url is not None:
+        migrate(superuser_url)
+    elif missing:
+        raise UnavailableError(
+            f"the database lacks {len(missing)} migrations, from {missing[0].name} on; run "
+            "'memoriale migrate' with a login that may create roles and schemas.",
+            code="not_migrated",
+            value=missing[0].version,
+        )
 
 
 class Tenant:

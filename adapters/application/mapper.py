@@ -63,7 +63,7 @@ class LedgerMapper(Mapper[UUID]):
     def to_stored_event(self, domain_event: DomainEventProtocol[UUID]) -> StoredEvent:
         """The library's seam for writing."""
         assert isinstance(domain_event, NewEvent)
-        return LedgerStoredEvent.of_new(self.to_row(domain_event))
+        return LedgerStoredEvent.of(self.to_row(domain_event))
 
     def to_domain_event(self, stored_event: StoredEvent) -> DomainEventProtocol[UUID]:
         """The library's seam for reading."""

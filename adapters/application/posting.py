@@ -38,12 +38,12 @@ def make_view(name: str, folder: Path, log: TenantLog, embedder: str) -> PostedV
 
 
 def _recall(embedder: str) -> ViewKind[Any]:
-    from memoriale.projections.recall.view import FORMAT, RecallView
+    from memoriale.projections.recall.view import VERSION, RecallView
 
     model = make_embedder(embedder)
     return ViewKind(
         name=RecallView.name,
-        fingerprint=f"{FORMAT}/{model.model}/{model.width}",
+        fingerprint=f"recall/{VERSION}/{model.model}/{model.width}",
         create=lambda folder: RecallView.create(folder, model),
         open=lambda folder: RecallView.open(folder, model),
         exclusive=False,

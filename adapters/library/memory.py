@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Unpack
 from uuid import UUID
 
 from memoriale.adapters.application.branching import BranchView, branch_scope
@@ -16,6 +16,12 @@ from memoriale.adapters.application.presenting import (
 )
 from memoriale.adapters.application.reading import AsOf
 from memoriale.adapters.composition import Tenant
+from memoriale.adapters.library.fields import (
+    AmendFields,
+    ChangeFields,
+    InvalidateFields,
+    RememberFields,
+)
 from memoriale.adapters.settings import Settings
 from memoriale.domain import commands
 from memoriale.domain.access import AccessScope
@@ -103,7 +109,7 @@ class Memory:
         self._allow("branches", Right.USE)
         return self._services.branching.visible(self.principal)
 
-    def remember(self, content: str, **given: Any) -> Receipt:
+    def remember(self, content: str, **given: Unpack[RememberFields]) -> Receipt:
         """
         Makes a memory. It is durable when this returns.
 
@@ -128,8 +134,8 @@ class Memory:
             ConflictError: Others kept replacing the same subject.
         """
         self._allow("remember", Right.USE)
-        principal, given = self._acting(given)
-        command = self._remember_command(content, given)
+        principal, rest = self._acting(given)
+        command = self._remember_command(content, rest)
         return self._services.writing.remember(principal, self._resolved(), command)
 
     def remember_many(self, items: Iterable[str | Mapping[str, Any]]) -> Answers:
@@ -163,7 +169,9 @@ class Memory:
         stored = iter(self._services.writing.remember_many(principals, branch, asked))
         return [next(stored) if answer is None else answer for answer in answers]
 
-    def correct(self, memory_id: UUID | str, content: str, **given: Any) -> Receipt:
+    def correct(
+        self, memory_id: UUID | str, content: str, **given: Unpack[ChangeFields]
+    ) -> Receipt:
         """
         Replaces a memory's content; the old one stays in history.
 
@@ -174,20 +182,20 @@ class Memory:
             **given: ``reason``, ``actor`` (outside id of who says so), ``idempotency_key``,
                 ``correlation_id``, ``causation_id``.
         """
-        principal, given = self._acting(given)
-        command = commands.correct(self._settings.limits, memory_id, content, **given)
+        principal, rest = self._acting(given)
+        command = commands.correct(self._settings.limits, memory_id, content, **rest)
         return self._change("correct", principal, command)
 
-    def amend(self, memory_id: UUID | str, **given: Any) -> Receipt:
+    def amend(self, memory_id: UUID | str, **given: Unpack[AmendFields]) -> Receipt:
         """
         Changes ``importance``, ``tags``, ``metadata``, ``valid_from``, ``valid_until`` or
         ``expires_at`` of a memory; None clears a field. Else as ``correct``.
         """
-        principal, given = self._acting(given)
-        command = commands.amend(self._settings.limits, memory_id, **given)
+        principal, rest = self._acting(given)
+        command = commands.amend(self._settings.limits, memory_id, **rest)
         return self._change("amend", principal, command)
 
-    def invalidate(self, memory_id: UUID | str, **given: Any) -> Receipt:
+    def invalidate(self, memory_id: UUID | str, **given: Unpack[InvalidateFields]) -> Receipt:
         """
         Makes a memory no longer current.
 
@@ -199,14 +207,14 @@ class Memory:
         Raises:
             RefusedError: Housekeeping (pruned, expired, compacted, consolidated) under a hold.
         """
-        principal, given = self._acting(given)
-        command = commands.invalidate(self._settings.limits, memory_id, **given)
+        principal, rest = self._acting(given)
+        command = commands.invalidate(self._settings.limits, memory_id, **rest)
         return self._change("invalidate", principal, command)
 
-    def reinstate(self, memory_id: UUID | str, **given: Any) -> Receipt:
+    def reinstate(self, memory_id: UUID | str, **given: Unpack[ChangeFields]) -> Receipt:
         """Makes an invalidated memory current again, replacing one of equal subject."""
-        principal, given = self._acting(given)
-        command = commands.reinstate(self._settings.limits, memory_id, **given)
+        principal, rest = self._acting(given)
+        command = commands.reinstate(self._settings.limits, memory_id, **rest)
         return self._change("reinstate", principal, command)
 
     def recall(
@@ -368,10 +376,11 @@ class Memory:
         names = {b.id: b.name or str(b.id) for b in branch.known.values()}
         return Presenter(self._services.log.identities, names)
 
-    def _acting(self, given: dict[str, Any]) -> tuple[Principal, dict[str, Any]]:
-        actor = given.pop("actor", None)
+    def _acting(self, given: Mapping[str, Any]) -> tuple[Principal, dict[str, Any]]:
+        rest = dict(given)
+        actor = rest.pop("actor", None)
         principal = self.principal if actor is None else replace(self.principal, actor=actor)
-        return principal, given
+        return principal, rest
 
     def _remember_command(self, content: Any, given: dict[str, Any]) -> commands.Remember:
         given = {k: v for k, v in given.items() if v is not None}

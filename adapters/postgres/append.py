@@ -150,10 +150,7 @@ class _Reply:
             self._sort_stored(*row[5:])
 
     def answers(self) -> list[Answer]:
-        return [
-            self._answer(number, append)
-            for number, append in enumerate(self._appends)
-        ]
+        return [self._answer(number, append) for number, append in enumerate(self._appends)]
 
     def _sort_stored(
         self,
@@ -196,9 +193,7 @@ class _Reply:
         stored = self._stored[number]
         events = tuple(ref for ref, _ in stored)
         first, last, time = events[0].index, events[-1].index, stored[-1][1]
-        return AppendReceipt(
-            self._tenant, self._log_id, first, last, time, events, created=False
-        )
+        return AppendReceipt(self._tenant, self._log_id, first, last, time, events, created=False)
 
 
 def _mismatch(detail: int) -> IdempotencyMismatchError:

@@ -32,9 +32,7 @@ def content_digest(table: VersionTable, position: int, size: int) -> Digest:
 def differing_vectors(one: VersionTable, other: VersionTable, stop: int, size: int) -> int:
     """Number of keys whose vectors differ between two tables, or that one of them lacks."""
     columns = ("key", "model", VECTOR)
-    pairs = zip(
-        one.ranges(columns, stop, size), other.ranges(columns, stop, size), strict=True
-    )
+    pairs = zip(one.ranges(columns, stop, size), other.ranges(columns, stop, size), strict=True)
     return sum(_differing(mine, theirs) for mine, theirs in pairs)
 
 
@@ -85,7 +83,9 @@ def _hash_column(total: Any, column: Any) -> None:
         total.update(sizes.astype(">i8").tobytes())
         _hash_text(total, present)
     else:
-        total.update(present.cast(pa.int64()).to_numpy(zero_copy_only=False).astype(">i8").tobytes())
+        total.update(
+            present.cast(pa.int64()).to_numpy(zero_copy_only=False).astype(">i8").tobytes()
+        )
 
 
 def _hash_text(total: Any, column: Any) -> None:

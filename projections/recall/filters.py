@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 from uuid import UUID
 
-from memoriale.domain.access import AccessScope
+from memoriale.domain.access import AccessScope, Visibility
 from memoriale.domain.branches import Line
 from memoriale.domain.kinds import KINDS
 from memoriale.domain.memory import Status
@@ -14,6 +14,7 @@ from memoriale.projections.recall.query import RecallQuery
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _NONE: Final = "FALSE"
+_SHARED: Final = tuple(f"'{v.value}'" for v in Visibility if v is not Visibility.OWNER)
 
 ScopedLine = tuple[Line, AccessScope]
 
@@ -95,18 +96,23 @@ def visible_condition(lines: Sequence[ScopedLine], hidden: Sequence[Iterable[str
         lines: A lineage, nearest first.
         hidden: For each line the memory ids (32 hexadecimal digits) that are overridden.
     """
-    return any_of(
+    shown = any_of(
         _line_condition(line, scope, sorted(ids))
         for (line, scope), ids in zip(lines, hidden, strict=True)
     )
+    return all_of((_indexed_condition([scope for _, scope in lines]), shown))
 
 
 def query_condition(query: RecallQuery) -> str:
-    """What else a hit must be: current, not expired, valid, and of the kinds and tags asked."""
+    """
+    What else a hit must be: current, not expired, valid, and of the kinds and tags asked.
+
+    A row without text needs no condition: its words and its vector are null, and no search
+    finds it.
+    """
     now, valid_at = time_literal(query.now), time_literal(query.valid_at)
     conditions = [
         f"status = '{Status.CURRENT.value}'",
-        "text IS NOT NULL",
         f"(expires_at IS NULL OR expires_at > {now})",
         f"(valid_from IS NULL OR valid_from <= {valid_at})",
         f"(valid_until IS NULL OR valid_until > {valid_at})",
@@ -121,6 +127,17 @@ def query_condition(query: RecallQuery) -> str:
         conditions.append(one_of("namespace", names))
     conditions.extend(f"array_has(tags, {text_literal(tag)})" for tag in query.tags)
     return all_of(conditions)
+
+
+def _indexed_condition(scopes: Sequence[AccessScope]) -> str:
+    """
+    Follows from the access conditions, and the indexes of both columns answer it: with them no
+    row of other owners is read.
+    """
+    if any(scope.everything for scope in scopes):
+        return "TRUE"
+    owners = _uuids(frozenset().union(*(scope.owners for scope in scopes)))
+    return any_of((one_of("owner", owners), one_of("visibility", _SHARED)))
 
 
 def _line_condition(line: Line, scope: AccessScope, hidden: Sequence[str]) -> str:

@@ -85,6 +85,14 @@ def arrow_schema(width: int) -> Any:
     )
 
 
+def index_name(column: str) -> str:
+    """The name of a column's index."""
+    return f"{column}_idx"
+
+
+WORDS_INDEX: Final = index_name("search_text")
+
+
 def index_configs() -> dict[str, Any]:
     """The indexes by column: what filters look up, and the words of ``search_text``."""
     from lancedb.index import FTS, Bitmap, BTree
@@ -102,5 +110,6 @@ def index_configs() -> dict[str, Any]:
         "memory_id": BTree(),
         "branch": Bitmap(),
         "owner": Bitmap(),
+        "visibility": Bitmap(),
         "search_text": words,
     }

@@ -79,9 +79,7 @@ def search(view: RecallView, query: RecallQuery) -> list[Hit]:
     lines = pinned_lines(view, query.lines)
     if not lines:
         return []
-    where = all_of(
-        (query_condition(query), visible_condition(lines, hidden_memories(view, lines)))
-    )
+    where = all_of((query_condition(query), visible_condition(lines, hidden_memories(view, lines))))
     vector = embed_query(view.embedder, query.text) if query.vector_leg else None
     if vector is not None and not vector.any():
         vector = None
@@ -110,9 +108,7 @@ def hidden_memories(view: RecallView, lines: Sequence[ScopedLine]) -> list[set[s
     return hidden
 
 
-def _candidates(
-    view: RecallView, query: RecallQuery, where: str, vector: Any
-) -> list[_Candidate]:
+def _candidates(view: RecallView, query: RecallQuery, where: str, vector: Any) -> list[_Candidate]:
     columns = _COLUMNS if vector is None else (*_COLUMNS, VECTOR)
     found: dict[int, _Candidate] = {}
     by_words = _leg(

@@ -11,12 +11,16 @@ from memoriale.projections.recall.schema import (
     SENTINEL_KEY,
     TABLE,
     VECTOR,
+    WORDS_INDEX,
     arrow_schema,
     index_configs,
+    index_name,
 )
 
 _MOST_FRAGMENTS: Final = 32
 """Each commit adds one, and after 300 a commit costs ten times more."""
+_MOST_UNINDEXED: Final = 2_000
+_GROWTH: Final = 4
 _KEPT: Final = timedelta(minutes=10)
 """How long files of earlier versions stay for readers that have them open."""
 
@@ -49,7 +53,7 @@ class VersionTable:
                 on_bad_vectors="null",
             )
             for column, config in index_configs().items():
-                table.create_index(column, config=config)
+                table.create_index(column, config=config, name=index_name(column))
         return cls(folder, table)
 
     @classmethod
@@ -133,19 +137,34 @@ class VersionTable:
             merge = merge.when_matched_update_all(where="target.seq < source.seq")
             merge.when_not_matched_insert_all().execute(data, on_bad_vectors="null")
 
-    def compact(self) -> bool:
-        """Joins small files and brings the indexes up when many commits were made."""
+    def compact(self, *, more_to_come: bool) -> bool:
+        """
+        Joins small files and brings the indexes up when it is worth while: a commit adds a file,
+        and words that are not indexed yet are read through by every search.
+
+        Args:
+            more_to_come: Whether this is the middle of a long posting; then it is done less
+                often, because it may rewrite every row.
+
+        Returns:
+            Whether it was done.
+        """
         with lance_errors(self.folder):
             fragments = self._table.stats()["fragment_stats"]["num_fragments"]
-        if fragments < _MOST_FRAGMENTS:
-            return False
+            words = self._table.index_stats(WORDS_INDEX)
+        many = fragments >= _MOST_FRAGMENTS
+        unindexed, indexed = words.num_unindexed_rows, words.num_indexed_rows
+        if more_to_come:
+            due = many and unindexed * _GROWTH >= indexed
+        else:
+            due = many or unindexed > _MOST_UNINDEXED
+        if due:
+            once_more(self._optimize)
+        return due
 
-        def optimize() -> None:
-            with lance_errors(self.folder):
-                self._table.optimize(cleanup_older_than=_KEPT)
-
-        once_more(optimize)
-        return True
+    def _optimize(self) -> None:
+        with lance_errors(self.folder):
+            self._table.optimize(cleanup_older_than=_KEPT)
 
     def count(self) -> int:
         """Number of rows, the sentinel included."""

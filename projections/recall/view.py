@@ -18,6 +18,8 @@ from memoriale.projections.view import Batch, Digest
 NAME: Final = "recall"
 VERSION: Final = 1
 """Of what rows hold; a view of another version is rebuilt."""
+_LARGE_BATCH: Final = 500
+"""A batch of so many rows is hardly the last one of a posting."""
 _IDS_AT_ONCE: Final = 1_000
 _KEYS_AT_ONCE: Final = 4_096
 
@@ -95,7 +97,7 @@ class RecallView:
         """
         events = batch.events
         once_more(lambda: self._post(batch, events, expected_position))
-        self.table.compact()
+        self.table.compact(more_to_come=len(batch.rows) >= _LARGE_BATCH)
 
     def digest(self) -> Digest:
         """
@@ -130,9 +132,7 @@ class RecallView:
         """Releases the table."""
         self.table.close()
 
-    def _post(
-        self, batch: Batch, events: Sequence[RecordedEvent], expected_position: int
-    ) -> None:
+    def _post(self, batch: Batch, events: Sequence[RecordedEvent], expected_position: int) -> None:
         position = self.position()
         if not position == expected_position == batch.position:
             raise ConflictError(

@@ -67,7 +67,9 @@ def branches_table(rows: Sequence[tuple[Row, Header]], log_id: UUID | None) -> p
     found = [_forked(row, header) for row, header in rows]
     if log_id is not None:
         main = main_branch(log_id)
-        found.insert(0, {"index": main.index, "branch": main.id, "at": main.at, "scope": "tenant"})
+        found.insert(
+            0, {"index": main.index, "branch": main.id, "fork_index": main.at, "scope": "tenant"}
+        )
     return table_of(BRANCHES, lambda name: (branch.get(name) for branch in found))
 
 
@@ -78,7 +80,7 @@ def _forked(row: Row, header: Header) -> dict[str, Any]:
         "index": row.recorded.index,
         "branch": columns.branch,
         "parent": UUID(header["parent"]),
-        "at": header["at"],
+        "fork_index": header["at"],
         "scope": header["scope"],
         "owner": columns.owner if scoped else None,
         "owner_type": columns.owner_type if scoped else None,

@@ -134,7 +134,9 @@ BRANCHES: Final = Table(
         Column("index", "BIGINT NOT NULL", "Index of the event that made it; -1: main."),
         Column("branch", "UUID NOT NULL", "Identity of the branch."),
         Column("parent", "UUID", "The branch that it was forked from."),
-        Column("at", "BIGINT NOT NULL", "Index of the last event of the parent that it sees."),
+        Column(
+            "fork_index", "BIGINT NOT NULL", "Index of the last event of the parent that it sees."
+        ),
         Column("scope", "VARCHAR NOT NULL", "owner or tenant: whose memories it holds."),
         Column("owner", "UUID", "Pseudonym of the owner that it is limited to."),
         Column("owner_type", "VARCHAR", "Type of that owner."),

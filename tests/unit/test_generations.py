@@ -1,7 +1,9 @@
 """Generations of a view on disk: one is live, garbage goes, and nothing in use is removed."""
 
+import errno
 import json
 import os
+import re
 import shutil
 import signal
 import stat
@@ -16,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from memoriale.domain.errors import CorruptViewError, UnavailableError
-from memoriale.projections.generations import FileLock, Generation, Generations
+from memoriale.projections.generations import FileLock, Generation, Generations, disk_errors
 
 ROOT = Path(__file__).parents[2]
 
@@ -181,7 +183,8 @@ def test_publish_after_the_folder_was_removed(generations: Generations) -> None:
     with pytest.raises(CorruptViewError):
         generations.publish(building)
     assert generations.current() is None
-    assert generations.current() is None or made(generations)
+    again = made(generations)
+    assert generations.current() == again
 
 
 def test_reading_beside_publishing(generations: Generations) -> None:
@@ -280,6 +283,18 @@ def test_lock_survives_removal_of_its_folder(generations: Generations) -> None:
         shutil.rmtree(generations.folder)
         with generations.writer_lock(time.monotonic()) as again:
             assert again
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(errno.ENOSPC, "disk_full"), (errno.EROFS, "read_only"), (errno.EIO, "unavailable")],
+)
+def test_disk_errors(tmp_path: Path, number: int, code: str) -> None:
+    """An error of the disk becomes one of ours, which names the path."""
+    expected = pytest.raises(UnavailableError, match=re.escape(str(tmp_path)))
+    with expected as caught, disk_errors(tmp_path):
+        raise OSError(number, os.strerror(number))
+    assert caught.value.code == code
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
