@@ -247,7 +247,7 @@ class PostedView(Generic[V]):
                 if handle is None:
                     raise CorruptViewError("it is damaged or was built by another version")
                 self._check_history(handle.view, head)
-                position = self._caught_up(handle.view, target, deadline)
+                position = self._caught_up(handle.view, head, target, deadline)
         except CorruptViewError as damage:
             self._rebuild(damage)
             rebuilt = True
@@ -256,9 +256,10 @@ class PostedView(Generic[V]):
                 raise CorruptViewError(f"view {self.kind.name} was removed; try again.")
             yield handle, handle.view.position() if rebuilt else position, rebuilt
 
-    def _caught_up(self, view: V, target: int, deadline: float) -> int:
+    def _caught_up(self, view: V, head: int, target: int, deadline: float) -> int:
+        stop = target if target <= head else min(target, self.source.head())
         size = self.kind.batch
-        return catch_up(view, self.source, stop=target, deadline=deadline, size=size)
+        return catch_up(view, self.source, stop=stop, deadline=deadline, size=size)
 
     def _check_history(self, view: V, head: int) -> int:
         position = view.position()

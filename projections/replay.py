@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from memoriale.domain.errors import CorruptViewError, UnavailableError
@@ -26,12 +26,10 @@ class ReplayReport:
         events: Events that were posted.
         seconds: Time that posting them took; comparing is not counted.
         events_per_second: Both of these divided.
-        digest_live: Digest of what was live; None if it could not be read, or without
-            ``verify``.
-        digest_rebuilt: Digest of what replaced it; None without ``verify``.
-        equal: Whether both hold the same; None without ``verify``.
-        vectors_recomputed: Vectors that the rebuild computed and that were compared with the
-            live ones.
+        digest_rebuilt: Digest of what replaced the live view.
+        digest_live: Digest of the live view; None if it could not be read.
+        equal: Whether both hold the same.
+        vectors_recomputed: Vectors that the rebuild computed.
         differences: A few lines for a person to look at.
     """
 
@@ -39,9 +37,9 @@ class ReplayReport:
     events: int
     seconds: float
     events_per_second: float
+    digest_rebuilt: str
     digest_live: str | None = None
-    digest_rebuilt: str | None = None
-    equal: bool | None = None
+    equal: bool = False
     vectors_recomputed: int = 0
     differences: list[str] = field(default_factory=list)
 
@@ -65,15 +63,6 @@ class Explains(Protocol):
         """A few lines."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Comparison:
-    live: str | None = None
-    rebuilt: str | None = None
-    equal: bool | None = None
-    vectors: int = 0
-    differences: list[str] = field(default_factory=list)
-
-
 def replay(
     posted: PostedView[V],
     source: EventSource,
@@ -92,7 +81,7 @@ def replay(
     Args:
         posted: The view.
         source: The log.
-        verify: Compares both generations; reads every row of both.
+        verify: Compares vectors too, if the view has any. Digests are always compared.
         progress: Told the number of events done and the number in all.
 
     Raises:
@@ -128,13 +117,13 @@ class _Replay(Generic[V]):
             self._post(view, self.source.head())
             with _live(self.posted, self.source) as (live, position):
                 events = self._post(view, position)
-                found = self._compared(live, view) if self.verify else _Comparison()
+                report = self._report(events, live, view)
                 view.close()
                 self.posted.generations.publish(generation)
         finally:
             view.close()
         self.posted.forget()
-        return self._report(events, found)
+        return report
 
     def _post(self, view: V, stop: int) -> int:
         started = time.monotonic()
@@ -148,28 +137,28 @@ class _Replay(Generic[V]):
         self.seconds += time.monotonic() - started
         return position
 
-    def _compared(self, live: V | None, rebuilt: V) -> _Comparison:
-        digest = rebuilt.digest()
-        if live is None:
-            lines = ["the live view could not be read"]
-            return _Comparison(None, digest.value, False, differences=lines)
-        try:
-            return _compare(live, rebuilt)
-        except CorruptViewError as damage:
-            return _Comparison(None, digest.value, False, differences=[damage.message])
-
-    def _report(self, events: int, found: _Comparison) -> ReplayReport:
-        return ReplayReport(
+    def _report(self, events: int, live: V | None, rebuilt: V) -> ReplayReport:
+        report = ReplayReport(
             view=self.posted.kind.name,
             events=events,
             seconds=self.seconds,
             events_per_second=events / self.seconds if self.seconds else 0.0,
-            digest_live=found.live,
-            digest_rebuilt=found.rebuilt,
-            equal=found.equal,
-            vectors_recomputed=found.vectors,
-            differences=found.differences,
+            digest_rebuilt=rebuilt.digest().value,
+            vectors_recomputed=_vectors_count(rebuilt),
         )
+        if live is None:
+            return replace(report, differences=["the live view could not be read"])
+        try:
+            return self._compared(report, live, rebuilt)
+        except CorruptViewError as damage:
+            return replace(report, differences=[damage.message])
+
+    def _compared(self, report: ReplayReport, live: V, rebuilt: V) -> ReplayReport:
+        digest = live.digest().value
+        lines = [] if digest == report.digest_rebuilt else _differences(live, rebuilt)
+        if self.verify and isinstance(rebuilt, HasVectors):
+            lines += _vector_differences(rebuilt, live)
+        return replace(report, digest_live=digest, equal=not lines, differences=lines)
 
 
 @contextmanager
@@ -216,20 +205,17 @@ def _close(view: View) -> None:
         return
 
 
-def _compare(live: View, rebuilt: View) -> _Comparison:
-    before, after = live.digest(), rebuilt.digest()
-    recomputed = moved = 0
-    if isinstance(rebuilt, HasVectors):
-        recomputed = sum(vector is not None for _, _, vector in rebuilt.vectors())
-        moved = rebuilt.compare_vectors(live)
-    lines = _differences(live, rebuilt) if before != after else []
-    if moved:
-        lines.append(f"{moved} vectors differ")
-    equal = before == after and not moved
-    return _Comparison(before.value, after.value, equal, recomputed, lines)
+def _vectors_count(view: View) -> int:
+    if isinstance(view, HasVectors):
+        return sum(vector is not None for _, _, vector in view.vectors())
+    return 0
+
+
+def _vector_differences(rebuilt: HasVectors, live: View) -> list[str]:
+    count = rebuilt.compare_vectors(live)
+    return [f"{count} vectors differ"] if count else []
 
 
 def _differences(live: View, rebuilt: View) -> list[str]:
-    if isinstance(live, Explains):
-        return live.differences(rebuilt)
-    return [f"{live.digest().rows} rows were live, {rebuilt.digest().rows} were rebuilt"]
+    found = live.differences(rebuilt) if isinstance(live, Explains) else []
+    return found or [f"{live.digest().rows} rows were live, {rebuilt.digest().rows} were rebuilt"]

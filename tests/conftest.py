@@ -6,12 +6,15 @@ import time
 from importlib.metadata import version
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 # A shared machine makes a fast test slow now and then; no test asserts on time.
 settings.register_profile("memoriale", deadline=None, print_blob=True)
 settings.load_profile("memoriale")
 
+# Fixture modules import each other, so they must be known before the first is imported.
+pytest.register_assert_rewrite("tests.fixtures", "tests.contracts")
 pytest_plugins = [
     f"tests.fixtures.{path.stem}"
     for path in sorted((Path(__file__).parent / "fixtures").glob("*.py"))

@@ -27,7 +27,9 @@ def make_view(name: str, folder: Path, log: TenantLog, embedder: str) -> PostedV
     if name == "recall":
         return PostedView(_recall(embedder), Generations(folder), log)
     if name == "stats":
-        return PostedView(_stats(), Generations(folder), log)
+        from memoriale.projections.stats.view import stats_kind
+
+        return PostedView(stats_kind(), Generations(folder), log)
     raise InputError(
         f"unknown view {shown(name)!r}; there are recall and stats.",
         code="unknown_view",
@@ -47,16 +49,4 @@ def _recall(embedder: str) -> ViewKind[Any]:
         create=lambda folder: RecallView.create(folder, model),
         open=lambda folder: RecallView.open(folder, model),
         exclusive=False,
-    )
-
-
-def _stats() -> ViewKind[Any]:
-    from memoriale.projections.stats.view import FORMAT, StatsView
-
-    return ViewKind(
-        name=StatsView.name,
-        fingerprint=FORMAT,
-        create=StatsView.create,
-        open=StatsView.open,
-        exclusive=True,
     )

@@ -12,7 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from memoriale.adapters.embedded.account import Account
-from memoriale.adapters.embedded.failures import OUTSIDE_DATABASE, disk_full, unavailable
+from memoriale.adapters.embedded.failures import (
+    OUTSIDE_DATABASE,
+    disk_full,
+    tells_of_full_disk,
+    unavailable,
+)
 from memoriale.adapters.embedded.layout import system_folder
 from memoriale.domain.errors import UnavailableError
 
@@ -144,7 +149,7 @@ def _run(
 
 
 def _failed(folder: Path, program: str, output: str) -> UnavailableError:
-    if "No space left on device" in output or "Disk quota exceeded" in output:
+    if tells_of_full_disk(output):
         return disk_full(folder)
     complaints = [line for line in output.splitlines() if re.search("error|FATAL|PANIC", line)]
     reason = (complaints or output.splitlines() or ["it ended without a message"])[-1].strip()

@@ -2,6 +2,7 @@
 
 import errno
 import pwd
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,10 @@ OUTSIDE_DATABASE = "set MEMORIALE_DATABASE_URL to a PostgreSQL server of your ow
 
 _READ_ONLY = {errno.EACCES, errno.EPERM, errno.EROFS}
 _FULL = {errno.ENOSPC, errno.EDQUOT}
+# The last two are the server's words for a write that the system cut short.
+_FULL_WORDS = re.compile(
+    r"No space left on device|Disk quota exceeded|Check free disk space|wrote only \d+ of \d+ bytes"
+)
 
 
 def unavailable(path: Path, code: str, message: str) -> UnavailableError:
@@ -36,7 +41,13 @@ def translated(home: Path) -> Iterator[None]:
         raise _explained(home, error) from error
 
 
+def tells_of_full_disk(output: str) -> bool:
+    """Whether what a PostgreSQL program printed means that the disk is full."""
+    return _FULL_WORDS.search(output) is not None
+
+
 def disk_full(path: Path) -> UnavailableError:
+    """The error for it."""
     return unavailable(
         path, "disk_full", f"The disk that holds {path} is full. Free some space and try again."
     )

@@ -21,9 +21,10 @@ from memoriale.adapters.embedded.failures import unavailable
 from memoriale.adapters.embedded.processes import wait_until
 
 
-def open_lock(path: Path) -> int:
-    """Open, and make when missing, a lock file that programs started from here do not inherit."""
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+def open_lock(path: Path, *, make: bool = True) -> int:
+    """Open a lock file, made when missing, that programs started from here do not inherit."""
+    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | (os.O_CREAT if make else 0)
+    return os.open(path, flags, 0o600)
 
 
 def try_lock(descriptor: int, operation: int) -> bool:
@@ -52,9 +53,9 @@ def wait_for_lock(descriptor: int, operation: int, path: Path, seconds: float) -
 
 
 @contextmanager
-def exclusive(path: Path, seconds: float) -> Iterator[None]:
+def exclusive(path: Path, seconds: float, *, make: bool = True) -> Iterator[None]:
     """Hold the lock of `path` alone inside the block; `UnavailableError` after `seconds`."""
-    descriptor = open_lock(path)
+    descriptor = open_lock(path, make=make)
     try:
         wait_for_lock(descriptor, fcntl.LOCK_EX, path, seconds)
         try:
@@ -70,7 +71,7 @@ def exclusive(path: Path, seconds: float) -> Iterator[None]:
 def held(path: Path) -> bool:
     """Whether a process holds the lock of `path` alone. Makes no file."""
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        descriptor = open_lock(path, make=False)
     except FileNotFoundError:
         return False
     try:

@@ -31,7 +31,6 @@ _SETTINGS = {
     "full_page_writes": "on",
     "synchronous_commit": "on",
     "autovacuum": "on",
-    "io_method": "sync",
     "password_encryption": "scram-sha-256",
     "timezone": "UTC",
     "log_timezone": "UTC",

@@ -11,7 +11,12 @@ from memoriale.adapters.embedded import cluster, postmaster
 from memoriale.adapters.embedded.account import Account, server_account
 from memoriale.adapters.embedded.binaries import Binaries, binaries_for, environment
 from memoriale.adapters.embedded.cluster import Logins
-from memoriale.adapters.embedded.failures import disk_full, translated, unavailable
+from memoriale.adapters.embedded.failures import (
+    disk_full,
+    tells_of_full_disk,
+    translated,
+    unavailable,
+)
 from memoriale.adapters.embedded.idle import (
     DEFAULT_IDLE_SECONDS,
     ensure_watchdog,
@@ -259,7 +264,7 @@ def _start_failure(home: Path, layout: Layout, log_start: int) -> UnavailableErr
     with suppress(OSError), layout.log.open("rb") as log:
         log.seek(log_start)
         lines = os.fsdecode(log.read()).splitlines()
-    if any("No space left on device" in line for line in lines):
+    if any(tells_of_full_disk(line) for line in lines):
         return disk_full(layout.base)
     severe = [line for line in lines if "FATAL" in line or "PANIC" in line]
     reason = (severe or lines or ["it left no message"])[-1]

@@ -19,7 +19,7 @@ from memoriale.adapters.embedded.postmaster import exists, rotate_log, shut_down
 _STOP_SECONDS = 60.0
 _LOCK_SECONDS = 600.0
 _LONGEST_NAP = 0.2
-_SHORTEST_NAP = 0.02
+_SHORTEST_NAP = 0.05
 _LOG_CHECK_SECONDS = 60.0
 
 
@@ -33,7 +33,7 @@ def watch(layout: Layout, watchdog_lock: int) -> None:
     """
     idle_since: float | None = None
     log_checked = time.monotonic()
-    users = open_lock(layout.users_lock)
+    users = open_lock(layout.users_lock, make=False)
     while True:
         now, limit = time.monotonic(), idle_seconds(layout)
         idle_since = None if _busy(users) else idle_since or now
@@ -47,7 +47,8 @@ def watch(layout: Layout, watchdog_lock: int) -> None:
 
 
 def _leave(layout: Layout, users: int, watchdog_lock: int, expired: bool) -> bool:
-    with exclusive(layout.start_lock, _LOCK_SECONDS):
+    # Makes no file: the home may be in the course of being deleted.
+    with exclusive(layout.start_lock, _LOCK_SECONDS, make=False):
         # Somebody may have joined, or started the server anew, before the lock was ours.
         if expired and not _busy(users):
             shut_down(layout, _STOP_SECONDS)

@@ -217,12 +217,11 @@ class FileKeyStore:
             KeyFile.create(self._path, master)
         current, successor = self._master.read(), self._master.read_successor()
         file = KeyFile.open(self._path, [current, *([successor] if successor else [])])
-        if successor:
-            self._finish_rotation(file, successor)
+        self._finish_rotation(file, successor)
         return IndexedKeyFile(file, self._index_path)
 
-    def _finish_rotation(self, file: KeyFile, successor: bytes) -> None:
-        if file.latest().master_id == master_id(successor):
+    def _finish_rotation(self, file: KeyFile, successor: bytes | None) -> None:
+        if successor and file.latest().master_id == master_id(successor):
             file.rewrap(successor)
             self._master.adopt(successor)
         else:

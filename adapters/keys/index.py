@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from memoriale.adapters.keys.disk import DiskFile, building
+from memoriale.adapters.keys.disk import DiskFile, building, disk_errors
 from memoriale.adapters.keys.store_secret import MAC_BYTES, StoreSecret
 
 FINGERPRINT_BYTES: Final = 8
@@ -74,8 +74,9 @@ class Index:
     @classmethod
     def open(cls, path: Path, secret: StoreSecret) -> Self:
         """Open an index; raises ``DamagedIndexError``."""
-        if not path.exists():
-            raise DamagedIndexError
+        with disk_errors(path):
+            if not path.exists():
+                raise DamagedIndexError
         disk = DiskFile(path)
         index = cls(disk, secret, 0)
         index.buckets = index._header()[0]

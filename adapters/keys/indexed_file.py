@@ -190,8 +190,9 @@ class IndexedKeyFile:
         coverage, last = index.coverage(), records[-1]
         entries = [entry for record in records for entry in self._entries(record)]
         if not index.has_room(len(entries)):
-            both = chain(index.entries(), entries)
-            self._build(both, coverage.entries + len(entries), lambda: last)
+            # A crash may have left some of the new entries in the index already.
+            old = (entry for entry in index.entries() if entry[1] < records[0].offset)
+            self._build(chain(old, entries), coverage.entries + len(entries), lambda: last)
             return
         added = index.insert(entries)
         durable = coverage.durable

@@ -59,12 +59,11 @@ class MasterKeyFile:
         return _read(self.path)
 
     def read_successor(self) -> bytes | None:
-        """Return the key that an unfinished rotation or creation left behind, if any."""
+        """Return the key that an unfinished rotation left beside the current one, if it is whole."""
         path = leftover(self.path)
         with disk_errors(path):
-            if not path.exists() or not _HEX.fullmatch(path.read_bytes()):
-                return None
-        return _read(path)
+            match = _HEX.fullmatch(path.read_bytes()) if path.exists() else None
+        return bytes.fromhex(match[1].decode()) if match else None
 
     def write_successor(self) -> bytes:
         """Make a random key beside the current one, durably, and return it."""

@@ -60,7 +60,7 @@ class VerifyReport:
 
 def verify(
     rows: Iterable[Sequence[Row]],
-    head: int,
+    head: int | Callable[[], int],
     *,
     tenant: str,
     log_id: UUID,
@@ -75,17 +75,19 @@ def verify(
 
     Args:
         rows: Every row as stored, in the order of the index, in batches; may have holes.
-        head: How many events the log claims to have.
+        head: How many events the log claims to have; a function while others append, which is
+            asked again when a row stands beyond what it said.
         tenant: Whose log it is.
         log_id: Which log it is.
-        progress: Told the number of rows done and ``head`` after each batch.
+        progress: Told the number of rows done and the head after each batch.
     """
-    check = _Check(head, tenant, log_id)
+    read_head = head if callable(head) else lambda: head
+    check = _Check(read_head, tenant, log_id)
     for batch in rows:
         for row in batch:
             check.row(row)
         if progress is not None:
-            progress(check.tree.size, head)
+            progress(check.tree.size, check.head)
     check.end()
     return check.report()
 
@@ -118,8 +120,9 @@ class _Append(NamedTuple):
 
 
 class _Check:
-    def __init__(self, head: int, tenant: str, log_id: UUID) -> None:
-        self.head, self.tenant, self.log_id = head, tenant, log_id
+    def __init__(self, read_head: Callable[[], int], tenant: str, log_id: UUID) -> None:
+        self.read_head, self.tenant, self.log_id = read_head, tenant, log_id
+        self.head = read_head()
         self.tree = MerkleTree()
         self.problems = _Problems()
         self.next = 0
@@ -153,6 +156,9 @@ class _Check:
 
     def _place(self, recorded: Recorded) -> None:
         index = recorded.index
+        if index >= self.head:
+            # Whoever appended this row moved the head before it could be read.
+            self.head = self.read_head()
         if index >= self.head:
             detail = f"the log claims to have {self.head} events"
             self.problems.add(index, "beyond_head", detail)

@@ -1,6 +1,8 @@
 """What a table holds, for comparison: a digest of its columns, and its vectors."""
 
 import hashlib
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any, Final
 
 from memoriale.projections.recall.schema import COLUMNS, SENTINEL_KEY, VECTOR
@@ -9,6 +11,7 @@ from memoriale.projections.view import Digest
 
 LEAST_COSINE: Final = 0.999
 """Of two vectors that one model made of one text, perhaps on two machines."""
+MOST_LINES: Final = 10
 _DIGESTED: Final = tuple(name for name in COLUMNS if name != "seq")
 
 
@@ -34,6 +37,31 @@ def differing_vectors(one: VersionTable, other: VersionTable, stop: int, size: i
     columns = ("key", "model", VECTOR)
     pairs = zip(one.ranges(columns, stop, size), other.ranges(columns, stop, size), strict=True)
     return sum(_differing(mine, theirs) for mine, theirs in pairs)
+
+
+def differences(one: VersionTable, other: VersionTable, stop: int, size: int) -> list[str]:
+    """
+    The first few rows that differ between two tables: which key, and which columns. Values are
+    not told, they are content.
+    """
+    lines: list[str] = []
+    pairs = zip(one.ranges(_DIGESTED, stop, size), other.ranges(_DIGESTED, stop, size), strict=True)
+    for mine, theirs in pairs:
+        if not mine.equals(theirs):
+            lines.extend(islice(_row_differences(mine, theirs), MOST_LINES - len(lines)))
+        if len(lines) == MOST_LINES:
+            break
+    return lines
+
+
+def _row_differences(mine: Any, theirs: Any) -> Iterator[str]:
+    left, right = ({row["key"]: row for row in part.to_pylist()} for part in (mine, theirs))
+    for key in sorted(left.keys() | right.keys()):
+        if key not in left or key not in right:
+            yield f"version {key} is in one of the two only"
+        elif left[key] != right[key]:
+            names = [name for name in _DIGESTED if left[key][name] != right[key][name]]
+            yield f"version {key} differs in {', '.join(names)}"
 
 
 def _differing(mine: Any, theirs: Any) -> int:

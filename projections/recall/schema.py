@@ -44,8 +44,7 @@ VECTOR: Final = "vector"
 COLUMNS: Final = ("key", *_INTEGERS, *_TEXTS, *_TIMES, "tags")
 """Every column but the vector."""
 
-STOP_WORDS: Final = tuple(
-    """
+_STOP_TEXT: Final = """
     a about above after again against all also am an and any are as at be because been before
     being below between both but by can could did do does doing down during each few for from
     further had has have having he her here hers herself him himself his how i if in into is it
@@ -54,8 +53,8 @@ STOP_WORDS: Final = tuple(
     them themselves then there these they this those through to too under until up very was we
     were what when where which while who whom why will with would you your yours yourself
     yourselves
-    """.split()
-)
+"""
+STOP_WORDS: Final = tuple(_STOP_TEXT.split())
 """
 English words that say too little to search by. The list is our own because the one that comes
 with the ICU tokenizer holds the stop words of every language: with it "cat", "dog" and "war"

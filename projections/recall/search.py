@@ -88,6 +88,7 @@ def search(view: RecallView, query: RecallQuery) -> list[Hit]:
 
 
 def pinned_lines(view: RecallView, lines: Sequence[ScopedLine]) -> list[ScopedLine]:
+    """The lines, those without a limit limited to what the view has applied by now."""
     # A version that a later event closes still holds this limit, so the searches below agree
     # with each other whatever is posted between them.
     if all(line.limit != NO_LIMIT for line, _ in lines):
@@ -97,7 +98,7 @@ def pinned_lines(view: RecallView, lines: Sequence[ScopedLine]) -> list[ScopedLi
 
 
 def hidden_memories(view: RecallView, lines: Sequence[ScopedLine]) -> list[set[str]]:
-    """For each line the memories that a nearer one overrides."""
+    """For each line the ids (32 hexadecimal digits) of the memories that nearer ones override."""
     if len(lines) == 1:
         return [set()]
     found = view.table.read(override_condition(lines), ("memory_id", "branch")).to_pylist()

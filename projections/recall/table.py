@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
 from memoriale.domain.errors import CorruptViewError
 from memoriale.projections.recall.lance_errors import lance_errors, once_more
 from memoriale.projections.recall.schema import (
+    COLUMNS,
     SENTINEL_KEY,
     TABLE,
     VECTOR,
@@ -20,7 +22,6 @@ from memoriale.projections.recall.schema import (
 _MOST_FRAGMENTS: Final = 32
 """Each commit adds one, and after 300 a commit costs ten times more."""
 _MOST_UNINDEXED: Final = 2_000
-_GROWTH: Final = 4
 _KEPT: Final = timedelta(minutes=10)
 """How long files of earlier versions stay for readers that have them open."""
 
@@ -63,6 +64,11 @@ class VersionTable:
             return cls(folder, _connection(folder).open_table(TABLE))
 
     @property
+    def column_names(self) -> tuple[str, ...]:
+        """Every column."""
+        return (*COLUMNS, VECTOR)
+
+    @property
     def width(self) -> int:
         """Components of a vector; 0 if the table has no column of vectors."""
         with lance_errors(self.folder):
@@ -86,7 +92,8 @@ class VersionTable:
 
         def scan() -> Any:
             with lance_errors(self.folder):
-                return self._table.search().where(where).select(list(columns)).to_arrow()
+                query = self._table.search().where(where).select(list(columns))
+                return _validated(query.to_arrow())
 
         return once_more(scan)
 
@@ -101,11 +108,14 @@ class VersionTable:
         """
         from lancedb.query import MatchQuery
 
+        # Its declared types demand every optional argument.
+        match: Any = MatchQuery
+
         def search() -> Any:
             with lance_errors(self.folder):
-                query = self._table.search(MatchQuery(words, column), query_type="fts")
+                query = self._table.search(match(words, column), query_type="fts")
                 query = query.where(where, prefilter=True).limit(limit)
-                return query.select([*columns, "_score"]).to_arrow()
+                return _validated(query.select([*columns, "_score"]).to_arrow())
 
         return once_more(search)
 
@@ -120,7 +130,7 @@ class VersionTable:
                 query = self._table.search(vector, vector_column_name=VECTOR)
                 query = query.distance_type("cosine").bypass_vector_index()
                 query = query.where(where, prefilter=True).limit(limit)
-                return query.select([*columns, "_distance"]).to_arrow()
+                return _validated(query.select([*columns, "_distance"]).to_arrow())
 
         return once_more(search)
 
@@ -150,14 +160,12 @@ class VersionTable:
             Whether it was done.
         """
         with lance_errors(self.folder):
-            fragments = self._table.stats()["fragment_stats"]["num_fragments"]
             words = self._table.index_stats(WORDS_INDEX)
-        many = fragments >= _MOST_FRAGMENTS
-        unindexed, indexed = words.num_unindexed_rows, words.num_indexed_rows
+        most = _MOST_UNINDEXED
         if more_to_come:
-            due = many and unindexed * _GROWTH >= indexed
-        else:
-            due = many or unindexed > _MOST_UNINDEXED
+            most = max(most, words.num_indexed_rows // 2)
+        many = self.fragments() >= _MOST_FRAGMENTS and not more_to_come
+        due: bool = many or words.num_unindexed_rows > most
         if due:
             once_more(self._optimize)
         return due
@@ -165,6 +173,11 @@ class VersionTable:
     def _optimize(self) -> None:
         with lance_errors(self.folder):
             self._table.optimize(cleanup_older_than=_KEPT)
+
+    def fragments(self) -> int:
+        """Number of files that the rows are in."""
+        with lance_errors(self.folder):
+            return int(self._table.stats()["fragment_stats"]["num_fragments"])
 
     def count(self) -> int:
         """Number of rows, the sentinel included."""
@@ -180,7 +193,7 @@ class VersionTable:
         pieces.
         """
         bounds = [None, *range(0, stop, size), stop, None]
-        for low, high in zip(bounds, bounds[1:], strict=False):
+        for low, high in pairwise(bounds):
             if low is not None and low == high:
                 continue
             below = [] if high is None else [f"key < {high}"]
@@ -216,6 +229,12 @@ def arrow_table(rows: Sequence[Mapping[str, Any]], vectors: Sequence[Any], width
         for field in schema
     ]
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _validated(table: Any) -> Any:
+    # LanceDB has no checksums: damaged text may be no UTF-8, which only a later reader would meet.
+    table.validate(full=True)
+    return table
 
 
 def _vector_column(vectors: Sequence[Any], width: int) -> Any:

@@ -15,8 +15,19 @@ from memoriale.projections.recall.schema import OPEN
 
 _NIL: Final = UUID(int=0)
 _MONTHS: Final = (
-    "January February March April May June July August September October November December"
-).split()
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+)
 _PRINCIPALS: Final = (
     "principal_user",
     "principal_agent",
@@ -202,6 +213,8 @@ _UNKNOWN: Final = Columns(
 
 
 def _columns_of(row: dict[str, Any]) -> Columns:
+    principals: dict[str, Any] = {name: _uuid(row[name]) for name in _PRINCIPALS}
+    spans: dict[str, Any] = {name: row[name] for name in _SPANS}
     return replace(
         _UNKNOWN,
         owner=UUID(row["owner"]),
@@ -212,8 +225,8 @@ def _columns_of(row: dict[str, Any]) -> Columns:
         branch=UUID(row["branch"]),
         kind=row["kind"],
         namespace_tags=(bytes.fromhex(row["namespace"]),) if row["namespace"] else (),
-        **{name: _uuid(row[name]) for name in _PRINCIPALS},
-        **{name: row[name] for name in _SPANS},
+        **principals,
+        **spans,
     )
 
 

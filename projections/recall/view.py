@@ -7,7 +7,7 @@ from typing import Any, Final
 from memoriale.domain.errors import ConflictError, CorruptViewError
 from memoriale.domain.events import RecordedEvent
 from memoriale.projections.embedding import Embedder, embed_passages
-from memoriale.projections.recall.contents import content_digest, differing_vectors
+from memoriale.projections.recall.contents import content_digest, differences, differing_vectors
 from memoriale.projections.recall.lance_errors import once_more
 from memoriale.projections.recall.posting import Posting, memories_needed
 from memoriale.projections.recall.schema import COLUMNS, OPEN, SENTINEL_KEY, VECTOR
@@ -114,6 +114,11 @@ class RecallView:
         """
         stop = max(self.position(), other.position())
         return differing_vectors(self.table, other.table, stop, _KEYS_AT_ONCE)
+
+    def differences(self, other: "RecallView") -> list[str]:
+        """The first few versions that another generation holds differently, a line for each."""
+        stop = max(self.position(), other.position())
+        return differences(self.table, other.table, stop, _KEYS_AT_ONCE)
 
     def vectors(self) -> Iterator[tuple[int, str | None, Any]]:
         """Key, model and vector (an array [width], or None) of every version, in key order."""

@@ -74,8 +74,7 @@ class StatsView:
         """
         view = cls(folder, connect(folder))
         with view._closed_on_error(), view._transaction():
-            for statement in statements():
-                view._connection.execute(statement)
+            view._connection.execute(";\n".join(statements()))
         return view
 
     @classmethod

@@ -157,6 +157,7 @@ def test_no_text_of_users_reaches_the_log(home: Path) -> None:
         os.kill(backend, 9)
         assert eventually(lambda: "was terminated by signal 9" in server.log_file.read_text())
         connection.pgconn.finish()
+    assert eventually(lambda: running(home))
     stop(home)
     assert "canarybird" not in server.log_file.read_text()
 
@@ -205,7 +206,7 @@ def test_roots_private_home_keeps_its_mode_and_its_parents_theirs(private_home: 
 
 
 def test_two_homes_of_root_have_databases_of_their_own(
-    private_home: Path, system_folder: Path
+    system_folder: Path, private_home: Path
 ) -> None:
     """Also when both lie in the system folder; each finds its own again."""
     only_root()
@@ -219,9 +220,7 @@ def test_two_homes_of_root_have_databases_of_their_own(
         discard(home)
 
 
-def test_a_home_whose_database_is_gone_is_an_error(
-    private_home: Path, system_folder: Path
-) -> None:
+def test_a_home_whose_database_is_gone_is_an_error(system_folder: Path, private_home: Path) -> None:
     """A lost folder is never taken for a first start; the error names it and the pointer."""
     only_root()
     start(private_home, idle_seconds=0)
@@ -238,7 +237,7 @@ def test_a_home_whose_database_is_gone_is_an_error(
 
 
 def test_programs_that_the_servers_user_cannot_enter_are_copied_once(
-    private_home: Path, system_folder: Path, monkeypatch: pytest.MonkeyPatch
+    system_folder: Path, private_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A virtual environment below /root keeps its modes; the copy is whole and used again."""
     only_root()

@@ -133,7 +133,7 @@ def expected(history: History, row: Row) -> dict[str, Any]:
     state = folded(history, row)
     payload = state.payload
     tags = state.columns.namespace_tags
-    found = {"namespace": tags[-1].hex() if tags else ""}
+    found: dict[str, Any] = {"namespace": tags[-1].hex() if tags else ""}
     found["content_length"] = len(payload.content) if payload else None
     place = (row.columns.memory_id, row.columns.branch)
     later = history.rows[row.recorded.index + 1 :]

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from memoriale.projections.generations import Generations
 from memoriale.projections.posted import PostedView
 from memoriale.projections.stats.view import StatsView, stats_kind
@@ -16,7 +18,7 @@ from tests.fixtures.events import History
 from tests.integration.test_stats_view import clean_digest, mixed_history
 
 ROOT: Final = Path(__file__).parents[2]
-ROUNDS: Final = 1000
+ROUNDS: Final = 400
 KILLS: Final = 15
 SEED: Final = 1494
 
@@ -94,6 +96,7 @@ def check_consistent(folder: Path) -> int:
     return position
 
 
+@pytest.mark.slow
 def test_kills_while_posting(tmp_path: Path) -> None:
     """After many kills −9 each restart goes on, and the end equals a run without any."""
     folder, chance = tmp_path / "view", random.Random(SEED)

@@ -1,0 +1,121 @@
+"""Checks: is the log unchanged, do the views say the same, is the installation sound."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer import Option, Typer
+
+from memoriale.adapters.command_line import options
+from memoriale.adapters.command_line.groups import grouped
+from memoriale.adapters.command_line.invocation import Invocation
+from memoriale.adapters.command_line.options import Common
+from memoriale.adapters.command_line.output import Page
+from memoriale.adapters.command_line.progress import progress_bar
+
+if TYPE_CHECKING:
+    from memoriale.projections.proofs.verify import VerifyReport
+    from memoriale.projections.replay import ReplayReport
+
+
+def register(app: Typer) -> None:
+    """Adds the commands of this module."""
+    for command in (replay, verify, doctor):
+        app.command()(command)
+
+
+@grouped
+def replay(
+    common: Common,
+    tenant: options.Tenant = None,
+    view: Annotated[str, Option(help="recall, stats or all.")] = "all",
+    verify: Annotated[
+        bool, Option("--verify", help="Compare with the live view; exit code 1 on a difference.")
+    ] = False,
+) -> None:
+    """
+    Rebuild views from the log beside the live ones, and swap.
+
+    Right: operate.
+    """
+    run = Invocation(common)
+    name = run.tenant(tenant)
+    with run.ledger() as ledger, progress_bar() as progress:
+        reports = ledger.replay(view, tenant=name, verify=verify, progress=progress)
+    value = {"views": [asdict(report) for report in reports]}
+    run.output.result(value, lambda page: _show_replay(page, reports))
+    if any(report.equal is False for report in reports):
+        raise typer.Exit(1)
+
+
+@grouped
+def verify(common: Common, tenant: options.Tenant = None) -> None:
+    """
+    Check every event for changes and holes.
+
+    Both the memory log and the access log are read again. Exit code 1 when something was changed, is missing or is out of place.
+
+    Right: audit.
+    """
+    run = Invocation(common)
+    name = run.tenant(tenant)
+    with run.ledger() as ledger, progress_bar() as progress:
+        memory, access = ledger.verify(tenant=name, progress=progress)
+    logs = [{"log": "memory", **asdict(memory)}, {"log": "access", **asdict(access)}]
+    ok = memory.ok and access.ok
+    value = {**asdict(memory), "ok": ok, "logs": logs}
+    run.output.result(value, lambda page: _show_verify(page, memory, access))
+    if not ok:
+        raise typer.Exit(1)
+
+
+@grouped
+def doctor(common: Common, tenant: options.Tenant = None) -> None:
+    """
+    Check the installation part by part. Exit code 1 when one is not as it should be.
+
+    Right: operate, which the owner of the home has.
+    """
+    from memoriale.adapters.application.health import doctor
+
+    run = Invocation(common)
+    checks = doctor(run.settings, run.tenant(tenant))
+    value = {"checks": [asdict(check) for check in checks]}
+    rows = [[check.name, "ok" if check.ok else "NOT OK", check.detail] for check in checks]
+    run.output.result(value, lambda page: page.table(["check", "", "detail"], rows))
+    if not all(check.ok for check in checks):
+        raise typer.Exit(1)
+
+
+def _show_replay(page: Page, reports: "list[ReplayReport]") -> None:
+    page.table(
+        ["view", "events", "seconds", "events/s", "digest", "equal", "vectors"],
+        (
+            [
+                report.view,
+                report.events,
+                report.seconds,
+                round(report.events_per_second),
+                None if report.digest_rebuilt is None else report.digest_rebuilt[:16],
+                report.equal,
+                report.vectors_recomputed,
+            ]
+            for report in reports
+        ),
+    )
+    for report in reports:
+        if report.equal is False:
+            page.line(f"view {report.view} differed from the log; the rebuilt one replaced it")
+            for difference in report.differences:
+                page.line(f"  {difference}")
+
+
+def _show_verify(page: Page, memory: "VerifyReport", access: "VerifyReport") -> None:
+    rows: list[list[Any]] = [
+        [name, report.ok, report.leaves, report.root, report.first_bad_index]
+        for name, report in (("memory", memory), ("access", access))
+    ]
+    page.table(["log", "ok", "leaves", "root", "first bad index"], rows)
+    for name, report in (("memory", memory), ("access", access)):
+        for problem in report.problems:
+            page.line(f"{name} log, index {problem.index}: {problem.detail}")

@@ -1,0 +1,70 @@
+"""Values of the command line that need more than their text."""
+
+import sys
+from typing import Any, Final
+
+from memoriale.domain.errors import InputError
+from memoriale.domain.text import shown
+from memoriale.domain.values import parse_json_strictly
+
+STANDARD_INPUT: Final = "-"
+
+
+def content_of(text: str, max_bytes: int) -> str:
+    """
+    The content that a command was given, byte for byte.
+
+    Args:
+        text: The argument; ``-`` reads standard input.
+        max_bytes: What is longer is refused while it is read.
+
+    Raises:
+        InputError: Standard input is closed, too long or not UTF-8.
+    """
+    if text != STANDARD_INPUT:
+        return text
+    if sys.stdin is None:
+        raise InputError(
+            "standard input is closed; give the text as an argument.", code="empty", field="content"
+        )
+    data = sys.stdin.buffer.read(max_bytes + 1)
+    if len(data) > max_bytes:
+        raise InputError(
+            f"content has more than {max_bytes} bytes, the most that are allowed.",
+            code="too_long",
+            field="content",
+            value=f"more than {max_bytes} bytes",
+            allowed=f"at most {max_bytes} bytes of UTF-8",
+        )
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"content is not UTF-8: byte {error.start} is {data[error.start]:#04x}.",
+            code="bad_encoding",
+            field="content",
+            value=f"byte {error.start}",
+            allowed="UTF-8",
+        ) from None
+
+
+def metadata_of(text: str | None) -> Any:
+    """
+    What ``--metadata`` holds; whether it is an object is checked with everything else.
+
+    Raises:
+        InputError: It is not JSON, or holds NaN, infinity or one key twice.
+    """
+    if text is None:
+        return None
+    try:
+        return parse_json_strictly(text)
+    except (ValueError, RecursionError) as error:
+        said = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise InputError(
+            f"metadata cannot be read: {shown(said)}. Give a JSON object.",
+            code="bad_json",
+            field="metadata",
+            value=shown(text),
+            allowed="a JSON object",
+        ) from None
