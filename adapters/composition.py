@@ -1,10 +1,10 @@
 """The composition root: builds everything from one ``Settings``."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from memoriale.adapters.application.access_log import Gate
 from memoriale.adapters.application.branching import Branching
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from memoriale.adapters.embedded.server import EmbeddedServer
     from memoriale.projections.posted import PostedView
 
-VIEW_NAMES = ("recall", "stats")
+VIEW_NAMES: Final = ("recall", "stats")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -97,61 +98,59 @@ def _require_schema(url: str, superuser_url: str | None) -> None:
 
 
 class Tenant:
-    """Every service of one tenant, built when first used."""
+    """Every service of one tenant, built when first used; safe to share between threads."""
 
     def __init__(self, infrastructure: Infrastructure, name: str) -> None:
         self.name = name
         self._shared = infrastructure
         self._lock = RLock()
-        self._views: dict[str, PostedView[Any]] = {}
+        self._made: dict[str, Any] = {}
 
-    @cached_property
+    @property
     def log(self) -> TenantLog:
         """The memory log."""
-        return self._open("memory")
+        return self._once("log", lambda: self._open("memory"))
 
-    @cached_property
+    @property
     def access(self) -> TenantLog:
         """The access log."""
-        return self._open("access")
+        return self._once("access", lambda: self._open("access"))
 
-    @cached_property
+    @property
     def gate(self) -> Gate:
         """Where rights are checked."""
-        return Gate(lambda: self.access)
+        return self._once("gate", lambda: Gate(lambda: self.access))
 
-    @cached_property
+    @property
     def reading(self) -> Reading:
         """Reads that need no view."""
-        return Reading(self.log)
+        return self._once("reading", lambda: Reading(self.log))
 
-    @cached_property
+    @property
     def writing(self) -> Writing:
         """Writes."""
-        return Writing(self.log, self.reading)
+        return self._once("writing", lambda: Writing(self.log, self.reading))
 
-    @cached_property
+    @property
     def branching(self) -> Branching:
         """Branches."""
-        return Branching(self.log)
+        return self._once("branching", lambda: Branching(self.log))
 
-    @cached_property
+    @property
     def recalling(self) -> "Recalling":
         """Recall."""
         from memoriale.adapters.application.recalling import Recalling
 
-        return Recalling(self.log, self.reading, self.view("recall"))
+        return self._once(
+            "recalling", lambda: Recalling(self.log, self.reading, self.view("recall"))
+        )
 
     def view(self, name: str) -> "PostedView[Any]":
         """A view of the memory log by name."""
-        with self._lock:
-            if name not in self._views:
-                from memoriale.adapters.application.posting import make_view
+        from memoriale.adapters.application.posting import make_view
 
-                folder = self.views_folder / name
-                settings = self._shared.settings
-                self._views[name] = make_view(name, folder, self.log, settings.embedder)
-            return self._views[name]
+        folder, embedder = self.views_folder / name, self._shared.settings.embedder
+        return self._once(f"view {name}", lambda: make_view(name, folder, self.log, embedder))
 
     @property
     def views_folder(self) -> Path:
@@ -159,13 +158,20 @@ class Tenant:
         return self._shared.settings.views_folder / self.log.log_id.hex
 
     def close(self) -> None:
-        """Closes what was opened."""
-        for view in self._views.values():
-            view.close()
-        for name in ("log", "access"):
-            opened = self.__dict__.get(name)
-            if opened is not None:
-                opened.close()
+        """Closes what was opened, views before the logs that they are posted from."""
+        with self._lock:
+            views = [made for name, made in self._made.items() if name.startswith("view ")]
+            for opened in (*views, self._made.get("log"), self._made.get("access")):
+                if opened is not None:
+                    opened.close()
+            self._made.clear()
+
+    def _once(self, name: str, make: Callable[[], T]) -> T:
+        with self._lock:
+            if name not in self._made:
+                self._made[name] = make()
+            made: T = self._made[name]
+            return made
 
     def _open(self, kind: str) -> TenantLog:
         shared = self._shared

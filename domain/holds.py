@@ -31,6 +31,10 @@ class HoldReleased(Event):
     body: Body | None
 
 
+HOLD_TOPICS: Final[dict[str, type[Event]]] = {cls.TOPIC: cls for cls in (HoldPlaced, HoldReleased)}
+"""Provisional: this release reads holds but has no command that writes one."""
+
+
 def active_holds(events: Iterable[RecordedEvent]) -> list[UUID]:
     """
     Ids of the holds in force, oldest first.

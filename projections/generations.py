@@ -19,7 +19,7 @@ from memoriale.domain.errors import CorruptViewError, UnavailableError
 POINTER: Final = "CURRENT"
 _NAME: Final = re.compile(r"[0-9a-f]{16}-[0-9a-f]{8}")
 _BUILDING: Final = ".building"
-_LONGEST_PAUSE: Final = 0.02
+_LONGEST_PAUSE: Final = 0.005
 _ATTEMPTS: Final = 10
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 _READ_ONLY: Final = (errno.EROFS, errno.EACCES, errno.EPERM)
@@ -190,11 +190,14 @@ class Generations:
         Raises:
             UnavailableError: The lock's file cannot be made.
         """
-        lock = FileLock(self.folder / "writer.lock")
-        held = lock.acquire(deadline)
+        turn, lock = FileLock(self.folder / "writer.turn"), FileLock(self.folder / "writer.lock")
         try:
+            # Who waits holds the turn: a holder that comes back at once cannot get in between.
+            held = turn.acquire(deadline) and lock.acquire(deadline)
+            turn.release()
             yield held
         finally:
+            turn.release()
             lock.release()
 
     def _point_at(self, generation: Generation) -> None:

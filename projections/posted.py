@@ -26,7 +26,7 @@ _BUILD_ATTEMPTS: Final = 3
 _log = logging.getLogger("memoriale.views")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ViewKind(Generic[V]):
     """
     How generations of a view are made and opened.
@@ -50,7 +50,7 @@ class ViewKind(Generic[V]):
     batch: int = BATCH_SIZE
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Reading(Generic[V]):
     """
     A view to read from.

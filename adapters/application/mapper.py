@@ -1,8 +1,8 @@
 """Between events and stored rows: headers in clear, bodies sealed, topics from the allow-list."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from eventsourcing.domain import DomainEventProtocol
@@ -14,8 +14,11 @@ from memoriale.adapters.postgres.recorder import LedgerStoredEvent
 from memoriale.domain.envelope import Erased, SealContext
 from memoriale.domain.errors import InputError, UnavailableError
 from memoriale.domain.events import TOPICS, Event, NewEvent, RecordedEvent
+from memoriale.domain.holds import HOLD_TOPICS
 from memoriale.domain.record import MAX_HEADER_BYTES, Columns, NewRow, Row
 from memoriale.domain.values import canonical_json, parse_json_strictly
+
+KNOWN: Final[Mapping[str, type[Event]]] = {**TOPICS, **HOLD_TOPICS}
 
 
 class LedgerMapper(Mapper[UUID]):
@@ -28,7 +31,7 @@ class LedgerMapper(Mapper[UUID]):
     """
 
     def __init__(
-        self, sealer: Sealer, log_id: UUID, topics: dict[str, type[Event]] = TOPICS
+        self, sealer: Sealer, log_id: UUID, topics: Mapping[str, type[Event]] = KNOWN
     ) -> None:
         super().__init__(transcoder=JSONTranscoder())
         self._sealer = sealer
@@ -79,13 +82,18 @@ class LedgerMapper(Mapper[UUID]):
             UnavailableError: An unknown topic or a newer schema version (``unknown_topic``), or a
                 body that its key does not open (``tampered_state``).
         """
+        classes = [self._class_of(row.columns) for row in rows]
         sealed = [(row.state, self._context(row.columns)) for row in rows if row.state is not None]
         opened = self._sealer.open_many(sealed)
-        return [self._event(row, None if row.state is None else next(opened)) for row in rows]
+        return [
+            self._event(cls, row, None if row.state is None else next(opened))
+            for cls, row in zip(classes, rows, strict=True)
+        ]
 
-    def _event(self, row: Row, sections: Sequence[bytes | Erased] | None) -> RecordedEvent:
+    def _event(
+        self, cls: type[Event], row: Row, sections: Sequence[bytes | Erased] | None
+    ) -> RecordedEvent:
         columns = row.columns
-        cls = self._class_of(columns)
         header = parse_json_strictly(row.header)
         body = None if sections is None or isinstance(sections[0], Erased) else sections[0]
         header_model, body_model = _models(cls)

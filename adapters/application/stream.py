@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from memoriale.adapters.application.presenting import as_json
 from memoriale.adapters.application.tenant_log import TenantLog
+from memoriale.adapters.postgres.recorder import LedgerNotification
 from memoriale.domain.events import RecordedEvent
 from memoriale.domain.record import COLUMNS, Row
 from memoriale.domain.values import parse_json_strictly
@@ -59,6 +60,7 @@ class Streaming:
         """What is recorded now and from now on."""
         with self._log.application.recorder.subscribe(gt=after + 1, topics=topics) as subscription:
             for notification in subscription:
+                assert isinstance(notification, LedgerNotification)
                 row = notification.row
                 if not kinds or row.columns.kind in kinds:
                     yield self._logged([row], content)[0]

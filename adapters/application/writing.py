@@ -163,6 +163,7 @@ class Writing:
     def _plan_remember(
         self, principal: Principal, branch: BranchView, command: Remember
     ) -> Planned:
+        _require_viewers(principal, command)
         owner = self._owner(principal, command)
         _require_scope(branch, owner.key.pseudonym)
         birth = self._birth(branch, command, owner)
@@ -327,6 +328,19 @@ def _owner_subject(principal: Principal, command: Remember) -> Subject:
             allowed=list(types),
         )
     return owner
+
+
+def _require_viewers(principal: Principal, command: Remember) -> None:
+    """A memory for the same user, agent or team says nothing unless the caller has one."""
+    wanted = command.visibility.value
+    if wanted in ("user", "agent", "team") and getattr(principal, wanted) is None:
+        raise InputError(
+            f"visibility {wanted} needs a principal with a {wanted}.",
+            code="no_viewer",
+            field="visibility",
+            value=wanted,
+            allowed=["owner", "tenant"],
+        )
 
 
 def _require_scope(branch: BranchView, owner: UUID) -> None:

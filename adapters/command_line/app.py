@@ -6,9 +6,9 @@ from memoriale.adapters.command_line import (
     branches,
     changes,
     checks,
+    installation,
     memories,
     reading,
-    setup,
     transfer,
 )
 
@@ -16,7 +16,7 @@ app = typer.Typer(
     name="memoriale",
     help="An append-only ledger for the memory of AI agents: remember, recall, correct, prove.",
     add_completion=False,
-    no_args_is_help=True,
+    invoke_without_command=True,
     # Plain help: tables of rich would take a third of the start-up time.
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -25,9 +25,12 @@ app = typer.Typer(
 
 
 @app.callback()
-def memoriale() -> None:
+def memoriale(context: typer.Context) -> None:
     """An append-only ledger for the memory of AI agents: remember, recall, correct, prove."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help(), err=True)
+        raise typer.Exit(2)
 
 
-for module in (setup, memories, changes, reading, branches, transfer, checks):
+for module in (installation, memories, changes, reading, branches, transfer, checks):
     module.register(app)

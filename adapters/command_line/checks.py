@@ -53,7 +53,8 @@ def verify(common: Common, tenant: options.Tenant = None) -> None:
     """
     Check every event for changes and holes.
 
-    Both the memory log and the access log are read again. Exit code 1 when something was changed, is missing or is out of place.
+    Both the memory log and the access log are read again. Exit code 1 when something was
+    changed, is missing or is out of place.
 
     Right: audit.
     """

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable
 from dataclasses import MISSING, Field, fields, is_dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
@@ -15,7 +15,7 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
         command: Its annotations are evaluated, its fields annotated as typer wants them.
     """
     own = inspect.signature(command, eval_str=True).parameters.values()
-    groups: dict[str, type[Any]] = {p.name: p.annotation for p in own if is_dataclass(p.annotation)}
+    groups = {p.name: p.annotation for p in own if _is_group(p.annotation)}
     shared = [_parameter(f) for group in groups.values() for f in fields(group)]
     listed = [p.replace(kind=p.KEYWORD_ONLY) for p in own if p.name not in groups]
 
@@ -35,3 +35,7 @@ def _parameter(field: "Field[Any]") -> inspect.Parameter:
     return inspect.Parameter(
         field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=field.type
     )
+
+
+def _is_group(annotation: Any) -> TypeGuard[type[Any]]:
+    return isinstance(annotation, type) and is_dataclass(annotation)

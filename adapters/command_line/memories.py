@@ -196,8 +196,10 @@ def _show(page: Page, found: "Recall") -> None:
     if not found.hits:
         page.line("Nothing answers that.")
     else:
-        rows = ([h.score, h.content, h.kind, h.recorded_at, h.memory_id] for h in found.hits)
-        page.table(["score", "content", "kind", "recorded", "id"], rows)
+        page.entries(
+            (f"{hit.score:.2f}", hit.content, [hit.kind, hit.recorded_at, hit.memory_id])
+            for hit in found.hits
+        )
     behind = f", {found.behind} events behind" if found.behind else ""
     rebuilt = ", view rebuilt" if found.rebuilt else ""
     page.line(f"as of index {found.index}{behind}{rebuilt}")

@@ -11,9 +11,10 @@ from memoriale.domain.errors import UnavailableError
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+    from rich.table import Table
 
 _BIDI_CONTROLS: Final = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-_WIDTH_OF_FILES: Final = 160
+_WIDTH_OF_FILES: Final = 10_000
 
 
 def safe(text: str) -> str:
@@ -108,7 +109,9 @@ class Page:
         from rich.table import Table
         from rich.text import Text
 
-        table = Table(*columns, box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
+        table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
+        for column in columns:
+            table.add_column(column, overflow="fold")
         for row in rows:
             table.add_row(*(Text(safe(self.shown(cell))) for cell in row))
         self._parts.append(table)
@@ -118,11 +121,23 @@ class Page:
         from rich.table import Table
         from rich.text import Text
 
-        table = Table.grid("name", "value", padding=(0, 2))
+        table = _grid(Table)
         for name, value in values.items():
             if value not in (None, "", [], (), {}):
                 shown = Text(safe(self.shown(value)))
                 table.add_row(Text(name.replace("_", " "), style="bold"), shown)
+        self._parts.append(table)
+
+    def entries(self, rows: Iterable[tuple[Any, Any, Sequence[Any]]]) -> None:
+        """For each row what it is found by, its text, and below it the details in one line."""
+        from rich.table import Table
+        from rich.text import Text
+
+        table = _grid(Table)
+        for key, text, details in rows:
+            below = " · ".join(self.shown(detail) for detail in details if detail is not None)
+            cell = Text(safe(self.shown(text)) + "\n")
+            table.add_row(Text(self.shown(key), style="bold"), cell.append(safe(below), "dim"))
         self._parts.append(table)
 
     def shown(self, value: Any) -> str:
@@ -159,6 +174,13 @@ class Page:
         return "\n".join(line.rstrip() for line in written.split("\n"))
 
 
+def _grid(table: "type[Table]") -> "Table":
+    grid = table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    return grid
+
+
 def _console(file: Any) -> "Console":
     from rich.console import Console
 
@@ -171,7 +193,7 @@ def _console(file: Any) -> "Console":
             width=Console(file=sys.stdout).width,
             no_color="NO_COLOR" in os.environ,
         )
-    # A file has no width: lines long enough that ids are never cut.
+    # A file has no width: nothing is folded, so that programs find ids and addresses whole.
     return Console(
         file=file, markup=False, highlight=False, color_system=None, width=_WIDTH_OF_FILES
     )

@@ -189,23 +189,25 @@ def _for_people(record: "MemoryRecord") -> dict[str, Any]:
 
 
 def _show_history(page: Page, versions: "list[HistoryEntry]") -> None:
-    rows = (
-        [
+    page.entries(
+        (
             version.index,
-            version.event,
-            version.content,
-            None if version.actor is None else f"{version.actor.type} {version.actor.id}",
-            version.reason or version.reason_code,
-            version.recorded_at,
-            version.branch,
-        ]
+            version.event if version.content is None else f"{version.event}: {version.content}",
+            [
+                version.recorded_at,
+                None if version.actor is None else f"by {version.actor.type} {version.actor.id}",
+                version.reason or version.reason_code,
+                version.branch,
+            ],
+        )
         for version in versions
     )
-    page.table(["index", "event", "content", "actor", "reason", "recorded", "branch"], rows)
 
 
 def _show_list(page: Page, found: "MemoryPage") -> None:
-    rows = ([m.index, m.kind, m.content, m.changed_at, m.memory_id] for m in found.memories)
-    page.table(["index", "kind", "content", "changed", "id"], rows)
+    page.entries(
+        (record.index, record.content, [record.kind, record.changed_at, record.memory_id])
+        for record in found.memories
+    )
     if found.next is not None:
         page.line(f"more with --after {found.next}")

@@ -59,15 +59,12 @@ def _options(arguments: Sequence[str]) -> Sequence[str]:
 def _usage(error: typer.TyperException) -> MemorialeError:
     parameter, context = getattr(error, "param", None), getattr(error, "ctx", None)
     option = getattr(error, "option_name", None)
-    field = parameter.name if parameter is not None else option
-    command = "memoriale" if context is None else context.command_path
-    said = error.format_message().strip().rstrip(".")
-    if error.__class__.__name__ == "NoArgsIsHelpError":
-        return UsageError(f"name a command; `{command} --help` lists them.", field="command")
+    name = option if parameter is None else parameter.name
+    path = "memoriale" if context is None else context.command_path
     return UsageError(
-        f"{said}. See `{command} --help`.",
-        field=None if field is None else str(field).lstrip("-").replace("-", "_"),
-        allowed=getattr(error, "possibilities", None),
+        f"{error.format_message().strip().rstrip('.')}. See `{path} --help`.",
+        field="command" if name is None else str(name).lstrip("-").replace("-", "_"),
+        allowed=getattr(error, "possibilities", None) or None,
     )
 
 

@@ -38,8 +38,8 @@ def import_memories(
     """
     Import memories from a file.
 
-    Repeating or resuming an import stores nothing twice. Lines that are refused are listed and do not stop the others. Exit code 2 when every line
-    was refused.
+    Repeating or resuming an import stores nothing twice. Lines that are refused are listed and
+    do not stop the others. Exit code 2 when every line was refused.
 
     Right: operate.
     """
@@ -95,7 +95,8 @@ def demo(
     """
     Show what memoriale does on a real history.
 
-    It has a home of its own unless --home is given. With --json the story goes to standard error. Exit code 1 when a step fails.
+    It has a home of its own unless --home is given. With --json the story goes to standard
+    error. Exit code 1 when a step fails.
 
     Right: none.
     """

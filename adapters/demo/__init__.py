@@ -1,1 +1,1 @@
-"""The invented conversation that the demo imports: `history.json`, in LoCoMo format."""
+"""The demo: an invented conversation, `history.json`, in LoCoMo format, and the story around it."""

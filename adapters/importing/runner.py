@@ -1,16 +1,15 @@
 """Running an import: in batches, in bounded memory, and again without storing anything twice."""
 
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
+from memoriale.adapters.importing.files import opened, read_conversations, unreadable
 from memoriale.adapters.importing.keys import LineKeys
 from memoriale.adapters.importing.lines import parse_line, read_lines
-from memoriale.adapters.importing.locomo import Conversation, Turn, parse_conversations
+from memoriale.adapters.importing.locomo import Conversation, Turn
 from memoriale.adapters.importing.report import ImportInterruptedError, ImportReport, Rejection
 from memoriale.adapters.keys.tags import tag_key
 from memoriale.adapters.library.memory import Memory
@@ -21,10 +20,8 @@ from memoriale.domain.text import shown
 from memoriale.domain.values import canonical_json
 
 FORMATS: Final = ("jsonl", "locomo")
-STANDARD_INPUT: Final = "-"
 BATCH_LINES: Final = 500
 BATCH_BYTES: Final = 8 * 1024 * 1024
-MAX_LOCOMO_BYTES: Final = 256 * 1024 * 1024
 _ATTEMPTS: Final = 5
 
 Progress = Callable[[str, int, int], None]
@@ -78,9 +75,9 @@ def import_file(
             allowed=list(FORMATS),
         )
     run = _Import(memory)
-    with _opened(path) as stream:
-        if format == "locomo":
-            return run.locomo(parse_conversations(_whole(stream)), progress)
+    if format == "locomo":
+        return run.locomo(read_conversations(path), progress)
+    with opened(path) as stream:
         return run.lines(read_lines(stream), _bytes_of(stream, progress))
 
 
@@ -97,20 +94,6 @@ def import_lines(
     """
     run = _Import(memory)
     return run.lines(lines, _lines_of(run.report, progress))
-
-
-def import_conversations(
-    memory: Memory, conversations: Iterable[Conversation], *, progress: Progress | None = None
-) -> ImportReport:
-    """
-    Imports parsed conversations; see ``import_file`` with ``locomo``.
-
-    Args:
-        memory: As there.
-        conversations: From ``parse_conversations``.
-        progress: Called after each batch, in turns.
-    """
-    return _Import(memory).locomo(list(conversations), progress)
 
 
 class _Import:
@@ -138,7 +121,7 @@ class _Import:
         except UnavailableError as error:
             raise ImportInterruptedError.after(self.report, error) from error
         except OSError as error:
-            raise ImportInterruptedError.after(self.report, _unreadable(error)) from error
+            raise ImportInterruptedError.after(self.report, unreadable(error)) from error
         finally:
             self.report.seconds = time.monotonic() - self._started
         return self.report
@@ -242,54 +225,6 @@ def _batches(items: Iterator[Item]) -> Iterator[list[Item]]:
             batch, size = [], 0
     # Also when it is empty, so that the progress ends at the end of the input.
     yield batch
-
-
-@contextmanager
-def _opened(path: str | Path) -> Iterator[BinaryIO]:
-    if str(path) == STANDARD_INPUT:
-        yield sys.stdin.buffer
-        return
-    with ExitStack() as stack:
-        try:
-            stream = stack.enter_context(Path(path).open("rb"))
-        except (FileNotFoundError, IsADirectoryError, NotADirectoryError, ValueError) as error:
-            raise _no_such_file(str(path), error) from None
-        except OSError as error:
-            raise _unreadable(error) from None
-        yield stream
-
-
-def _no_such_file(path: str, error: OSError | ValueError) -> InputError:
-    reason = getattr(error, "strerror", None) or str(error)
-    return InputError(
-        f"{shown(path)} cannot be imported: {reason}. Name a file, or - for standard input.",
-        code="no_such_file",
-        field="file",
-        value=shown(path),
-        allowed="a file, or -",
-    )
-
-
-def _whole(stream: BinaryIO) -> bytes:
-    try:
-        data = stream.read(MAX_LOCOMO_BYTES + 1)
-    except OSError as error:
-        raise _unreadable(error) from None
-    if len(data) > MAX_LOCOMO_BYTES:
-        raise InputError(
-            f"the file has more than {MAX_LOCOMO_BYTES} bytes; split it by conversation, or "
-            "import it as JSON lines.",
-            code="too_long",
-            field="file",
-            allowed=f"at most {MAX_LOCOMO_BYTES} bytes",
-        )
-    return data
-
-
-def _unreadable(error: OSError) -> UnavailableError:
-    return UnavailableError(
-        f"the input cannot be read: {error.strerror or error}.", code="unreadable", field="file"
-    )
 
 
 def _bytes_of(stream: BinaryIO, progress: Progress | None) -> Callable[[], None]:

@@ -6,6 +6,7 @@ from typing import Final
 from uuid import UUID
 
 from memoriale.adapters.postgres.datastore import Datastore
+from memoriale.adapters.postgres.values import clear_word
 from memoriale.domain.errors import InputError
 
 LOG_KINDS: Final = ("memory", "access", "deployment")
@@ -48,6 +49,7 @@ def open_log(datastore: Datastore, tenant: str, kind: str = "memory") -> Log:
             value=kind,
             allowed=list(LOG_KINDS),
         )
+    clear_word("tenant", tenant)
     with datastore.appending() as connection:
         row = connection.execute(
             "SELECT log_id, incarnation, created_at FROM ledger.open_log(%s, %s)", [tenant, kind]

@@ -167,10 +167,11 @@ class VersionTable:
         many = self.fragments() >= _MOST_FRAGMENTS and not more_to_come
         due: bool = many or words.num_unindexed_rows > most
         if due:
-            once_more(self._optimize)
+            once_more(self.optimize)
         return due
 
-    def _optimize(self) -> None:
+    def optimize(self) -> None:
+        """Joins small files, indexes every row, and forgets old versions of the table."""
         with lance_errors(self.folder):
             self._table.optimize(cleanup_older_than=_KEPT)
 

@@ -80,8 +80,8 @@ class Rows:
         """The next event."""
         optional = self._optional
         columns = Columns(
-            event_id=self._uuid(),
-            stream_id=self._uuid(),
+            event_id=self._new_uuid(),
+            stream_id=self._new_uuid(),
             stream_version=self._pick(self.INTEGERS),
             topic=self._pick(self.TEXTS),
             schema_version=self._pick((1, 2, 2**31 - 1)),
@@ -123,11 +123,14 @@ class Rows:
     def _pick(self, values: tuple[Any, ...]) -> Any:
         return self._random.choice(values)
 
+    def _new_uuid(self) -> UUID:
+        return UUID(int=self._random.getrandbits(128))
+
     def _uuid(self) -> UUID:
         edge = self._random.random()
         if edge < 0.001:
             return UUID(int=0) if edge < 0.0005 else UUID(int=2**128 - 1)
-        return UUID(int=self._random.getrandbits(128))
+        return self._new_uuid()
 
     def _bytes(self) -> bytes:
         return self._pick(self.BYTES) + self._random.randbytes(self._random.randrange(40))

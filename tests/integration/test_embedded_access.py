@@ -113,7 +113,7 @@ def test_the_app_login_has_no_rights(embedded_server: EmbeddedServer) -> None:
         assert flags == ("memoriale_app", False, False, False, False, False, True)
         for statement in ("CREATE TABLE t ()", "CREATE SCHEMA s", "CREATE DATABASE d"):
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
-                connection.execute(statement)  # type: ignore[call-overload]
+                connection.execute(statement)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_no_text_of_users_reaches_the_log(home: Path) -> None:
         connection.execute("INSERT INTO canary VALUES ('canarybird')")
         for failing in ("SELECT 'canarybird'::int", "INSERT INTO canary VALUES ('canarybird')"):
             with pytest.raises(psycopg.Error):
-                connection.execute(failing)  # type: ignore[call-overload]
+                connection.execute(failing)
         with pytest.raises(psycopg.Error):
             connection.execute("SELECT %s::int", ["canarybird"])
         connection.execute("DO $$ BEGIN RAISE WARNING 'canarybird'; END $$")

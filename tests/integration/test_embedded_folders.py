@@ -2,11 +2,12 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,15 @@ def file_system(options: str) -> Iterator[Path]:
 def remount(place: Path, options: str) -> None:
     """Change the options of a mounted file system."""
     subprocess.run(["mount", "-o", f"remount,{options}", str(place)], check=True)
+
+
+def fill(path: Path) -> None:
+    """Write into a file until the disk is full."""
+    with path.open("wb", buffering=0) as file:
+        for size in (1_000_000, 1):
+            with suppress(OSError):
+                while file.write(b"\0" * size):
+                    pass
 
 
 @pytest.mark.parametrize("length", [60, 90, 108, 300, 900])
@@ -142,7 +152,7 @@ def test_a_remembered_socket_folder_that_is_not_private_is_not_used(home: Path, 
         discard(deep)
 
 
-@pytest.mark.parametrize("size", ["4m", "20m", "24m", "30m", "38m", "44m"])
+@pytest.mark.parametrize("size", ["4m", "20m", "24m", "30m"])
 def test_a_full_disk_is_an_error_and_leaves_nothing_half_made(size: str) -> None:
     """Wherever the first start runs out of space it says so; with space the next succeeds."""
     with file_system(f"size={size},mode=755") as place:
@@ -168,12 +178,7 @@ def test_a_disk_that_fills_up_later_is_an_error() -> None:
         begun(home)
         assert stop(home)
         filler = place / "filler"
-        with filler.open("wb", buffering=0) as file, pytest.raises(OSError, match="No space"):
-            while True:
-                file.write(b"\0" * 1_000_000)
-        with filler.open("ab", buffering=0) as file, pytest.raises(OSError, match="No space"):
-            while True:
-                file.write(b"\0")
+        fill(filler)
         with pytest.raises(UnavailableError, match="full") as refused:
             start(home, idle_seconds=0)
         assert refused.value.code == "disk_full"
@@ -231,4 +236,6 @@ def test_a_home_deleted_under_a_running_server_can_be_made_again(home: Path) -> 
     begun(inner)
     old.release()
     discard(inner)
-    os.kill(int(pid), 3)
+    # The old server ends by itself when it misses its pid file; not every test can wait for it.
+    with suppress(ProcessLookupError):
+        os.kill(int(pid), signal.SIGQUIT)

@@ -214,7 +214,7 @@ def test_a_server_that_ignores_an_orderly_stop_is_ended(home: Path) -> None:
     server = start(home, idle_seconds=3600)
     with psycopg.connect(server.superuser_url) as connection:
         connection.execute("CREATE TABLE kept AS SELECT 8 AS number")
-    backends = [pid for pid in working_in(server.data_directory, "postgres")]
+    backends = working_in(server.data_directory, "postgres")
     checkpointer = next(pid for pid in backends if "checkpointer" in _command(pid))
     os.kill(checkpointer, signal.SIGSTOP)
     assert stop(home, wait_seconds=0.2)

@@ -329,6 +329,7 @@ def test_failed_rebuild_leaves_the_old_one(topics: PostedView[TopicFile], log: L
         live_folder(topics).name,
         "CURRENT",
         "writer.lock",
+        "writer.turn",
     }
 
 

@@ -105,7 +105,7 @@ def folded(history: History) -> dict[int, tuple[MemoryState, int]]:
     return states
 
 
-@settings(max_examples=60)
+@settings(max_examples=50)
 @given(history=histories(), size=st.integers(1, 8))
 def test_the_view_equals_a_fold_of_the_log(history: History, size: int) -> None:
     """Every version has the columns that folding its memory's events gives, however it is cut."""

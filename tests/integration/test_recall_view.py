@@ -59,7 +59,7 @@ def post(view: RecallView, history: History, size: int = 1_000) -> None:
 
 
 def rows(view: RecallView, *columns: str) -> list[dict[str, Any]]:
-    found = view.table.read(ALL, ("key", *columns)).sort_by("key")
+    found = view.table.read(ALL, [*dict.fromkeys(("key", *columns))]).sort_by("key")
     listed: list[dict[str, Any]] = found.to_pylist()
     return listed
 

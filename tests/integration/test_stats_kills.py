@@ -68,7 +68,7 @@ def killed(folder: Path, chance: random.Random) -> int:
             began += 1
             if began >= enough:
                 # The line is printed before the batch is applied: land somewhere within.
-                spin(chance.randint(0, 40_000))
+                spin(chance.randint(0, 600_000))
                 break
     finally:
         process.send_signal(signal.SIGKILL)

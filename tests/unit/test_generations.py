@@ -242,6 +242,29 @@ def test_writer_lock_keeps_threads_out(generations: Generations) -> None:
     assert answers == [False, True]
 
 
+def test_who_waits_is_next(generations: Generations) -> None:
+    """A holder that wants the lock back at once lets the waiting one in first."""
+    stop, waiting = threading.Event(), threading.Event()
+
+    def hog() -> None:
+        while not stop.is_set():
+            with generations.writer_lock(time.monotonic() + 60) as held:
+                assert held
+                waiting.set()
+                time.sleep(0.002)
+
+    thread = threading.Thread(target=hog)
+    thread.start()
+    try:
+        waiting.wait()
+        for _ in range(20):
+            with generations.writer_lock(time.monotonic() + 60) as held:
+                assert held
+    finally:
+        stop.set()
+        thread.join()
+
+
 def test_writer_lock_keeps_processes_out(generations: Generations) -> None:
     """Another process holds the lock until it is killed."""
     code = (

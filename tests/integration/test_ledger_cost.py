@@ -1,0 +1,101 @@
+"""The cost of an append: what the server reads for it does not grow with the log."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from uuid import uuid4
+
+from psycopg import Connection
+from psycopg.rows import TupleRow
+
+from memoriale.adapters.postgres import encoding
+from memoriale.adapters.postgres.append import Append, call_append
+from memoriale.domain.guards import NothingNew, StreamAt
+from memoriale.domain.record import AppendReceipt
+from tests.contracts.ledger import KIND, append, event
+from tests.fixtures.postgres import Database, Ledger
+
+Measure = Callable[[list[list[Append]]], int]
+
+
+@contextmanager
+def measuring(database: Database, ledger: Ledger) -> Iterator[Measure]:
+    """Counts the rows and index entries that calls of one session read."""
+    with ledger.datastore.connect_for_appending() as session:
+        encoding.prepare(session)
+
+        def measure(calls: list[list[Append]]) -> int:
+            before = rows_read(database, session)
+            for appends in calls:
+                log = ledger.log
+                answers = call_append(session, log.tenant, log.log_id, appends)
+                assert all(isinstance(answer, AppendReceipt) for answer in answers)
+            return rows_read(database, session) - before
+
+        yield measure
+
+
+def rows_read(database: Database, session: Connection[TupleRow]) -> int:
+    """Rows and index entries of the ledger that were read so far."""
+    session.execute("SELECT pg_stat_force_next_flush()")
+    session.execute("SELECT 1")
+    with database.connect() as connection:
+        found = connection.execute(
+            "SELECT (SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) FROM pg_stat_all_tables"
+            " WHERE schemaname = 'ledger' AND relname <> 'migrations')"
+            " + (SELECT sum(idx_tup_read) FROM pg_stat_all_indexes WHERE schemaname = 'ledger'"
+            " AND relname <> 'migrations')"
+        ).fetchone()
+    assert found is not None
+    return int(found[0])
+
+
+def test_plain_append_reads_its_head_and_nothing_else(
+    fresh_database: Database, fresh_ledger: Ledger
+) -> None:
+    """A first call of 1,000 events and 100 more in one session read the head row only."""
+    with measuring(fresh_database, fresh_ledger) as measure:
+        first = measure([[append(*(event() for _ in range(1000)))]])
+        more = measure([[append()] for _ in range(100)])
+        many = measure([[append() for _ in range(1000)]])
+    # The head is locked, updated, and met through its older versions on the page.
+    assert first <= 10
+    assert more <= 100 * 10
+    assert many <= 10
+
+
+def test_guarded_append_reads_a_fixed_number_of_rows(
+    fresh_database: Database, fresh_ledger: Ledger
+) -> None:
+    """Guards and the sorting of many appends cost a few rows each, however long the log."""
+
+    def guarded(count: int) -> list[Append]:
+        appends = []
+        for _ in range(count):
+            stream, owner = uuid4(), uuid4()
+            guards = (StreamAt(stream, 0), NothingNew(owner, KIND, -1))
+            appends.append(append(event(stream, 1, owner=owner), guards=guards))
+        return appends
+
+    with measuring(fresh_database, fresh_ledger) as measure:
+        measure([[append(*(event() for _ in range(1000)))]])
+        single = [measure([[each] for each in guarded(50)]) for _ in range(2)]
+        called = [measure([guarded(50) for _ in range(4)]) for _ in range(2)]
+        measure([[append(*(event() for _ in range(5000)))]])
+        single.append(measure([[each] for each in guarded(50)]))
+        called.append(measure([guarded(50) for _ in range(4)]))
+    assert max(single) <= 50 * 20
+    assert max(called) <= 200 * 20
+
+
+def test_repeated_append_reads_a_fixed_number_of_rows(
+    fresh_database: Database, fresh_ledger: Ledger
+) -> None:
+    """Finding an append stored before takes a few rows for each of its events."""
+    old = [append(event(), event()) for _ in range(500)]
+    with measuring(fresh_database, fresh_ledger) as measure:
+        measure([old])
+        again = measure([old])
+        measure([[append(*(event() for _ in range(5000)))]])
+        later = measure([old])
+    assert again <= 1000 * 12
+    assert later <= 1000 * 12
