@@ -1,7 +1,7 @@
 """What callers ask for, checked before anything is looked up or stored."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -251,10 +251,18 @@ def parse_id(name: str, value: object) -> UUID:
 
 
 def as_given(command: Command) -> dict[str, Any]:
-    """The arguments of a command as JSON values: what its request tag is made from."""
-    given = {f.name: getattr(command, f.name) for f in fields(command)}
+    """
+    The arguments of a command as JSON values: what its request tag is made from. One that has
+    its default counts as not given.
+    """
     ignored = ("idempotency_key", "correlation_id", "causation_id")
-    return {k: _plain(v) for k, v in given.items() if v is not UNSET and k not in ignored}
+    given = {}
+    for f in fields(command):
+        value = getattr(command, f.name)
+        default = f.default_factory() if f.default_factory is not MISSING else f.default
+        if f.name not in ignored and value is not UNSET and value != default:
+            given[f.name] = _plain(value)
+    return given
 
 
 def _plain(value: Any) -> Any:

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from memoriale.domain.errors import InputError
@@ -102,9 +102,15 @@ def _without_floats(value: JsonValue) -> JsonValue:
     if isinstance(value, list | tuple):
         return [_without_floats(item) for item in value]
     if isinstance(value, dict):
-        ordered = sorted(value.items(), key=lambda pair: pair[0].encode("utf-16-be"))
-        return {key: _without_floats(item) for key, item in ordered}
+        return {key: _without_floats(value[key]) for key in _in_order(value)}
     return value
+
+
+def _in_order(keys: Iterable[str]) -> list[str]:
+    # RFC 8785 sorts by UTF-16 code units; for ASCII that is Python's own order.
+    if all(map(str.isascii, keys)):
+        return sorted(keys)
+    return sorted(keys, key=lambda key: key.encode("utf-16-be"))
 
 
 def _checked(path: str, value: object, depth: int) -> JsonValue:

@@ -5,7 +5,7 @@ from typing import Final
 from uuid import UUID, uuid4
 
 from memoriale.adapters.application.tenant_log import TenantLog
-from memoriale.adapters.keys.tags import branch_stream_id, tag_key
+from memoriale.adapters.keys.tags import branch_stream_id
 from memoriale.domain.access import AccessScope
 from memoriale.domain.branches import (
     MAIN,
@@ -58,7 +58,7 @@ class Branching:
             return BranchView(main, {main.id: main})
         known = self._load(principal)
         for scope in self._scopes(principal):
-            branch = self._by_stream(branch_stream_id(tag_key(scope.key), name))
+            branch = self._by_stream(branch_stream_id(self._log.identities.tag_key(scope), name))
             if branch is not None:
                 return BranchView(branch, self._with_ancestors(branch, known))
         raise InputError(
@@ -152,7 +152,7 @@ class Branching:
         columns = Columns(
             **identities.stamp(principal, None, None).fields(),
             event_id=uuid4(),
-            stream_id=branch_stream_id(tag_key(scope.key), name),
+            stream_id=branch_stream_id(self._log.identities.tag_key(scope), name),
             stream_version=1,
             topic=Forked.TOPIC,
             schema_version=Forked.SCHEMA_VERSION,

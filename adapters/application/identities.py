@@ -1,13 +1,19 @@
 """From outside names to pseudonyms and keys, for one tenant."""
 
 from collections.abc import Iterable, Sequence
+from threading import Lock
+from typing import Final
 from uuid import UUID, uuid4
 
+from memoriale.adapters.keys.tags import TagKey, tag_key
 from memoriale.domain.access import AccessScope
 from memoriale.domain.decisions import Stamp
 from memoriale.domain.errors import InputError
 from memoriale.domain.keys import KeyStore, PersonKey, Subject
 from memoriale.domain.principal import OWNER_TYPES, Principal
+
+MOST_KEPT: Final = 4_096
+"""Keys of names kept in memory."""
 
 
 class Identities:
@@ -21,14 +27,33 @@ class Identities:
     def __init__(self, store: KeyStore, tenant: str) -> None:
         self._store = store
         self._tenant = tenant
+        self._lock = Lock()
+        self._generation = store.generation()
+        self._keys: dict[Subject, PersonKey] = {}
+        self._tag_keys: dict[bytes, TagKey] = {}
 
     def tenant(self) -> PersonKey:
         """The tenant's own key, under which namespaces and streams are tagged."""
-        return self.keys([Subject("tenant", self._tenant)])[0]
+        return self.key(Subject("tenant", self._tenant))
 
     def keys(self, subjects: Sequence[Subject]) -> list[PersonKey]:
         """Keys of names, made where they do not exist."""
-        return self._store.get_or_create(self._tenant, subjects)
+        known = self._remembered()
+        missing = [s for s in dict.fromkeys(subjects) if s not in known]
+        if missing:
+            made = self._store.get_or_create(self._tenant, missing)
+            known = {**known, **dict(zip(missing, made, strict=True))}
+            self._remember(dict(zip(missing, made, strict=True)))
+        return [known[subject] for subject in subjects]
+
+    def tag_key(self, person: PersonKey) -> TagKey:
+        """The key of a person's tags."""
+        self._remembered()
+        found = self._tag_keys.get(person.key_id)
+        if found is None:
+            found = tag_key(person.key)
+            self._tag_keys[person.key_id] = found
+        return found
 
     def key(self, subject: Subject) -> PersonKey:
         """The key of one name, made if it does not exist."""
@@ -58,6 +83,22 @@ class Identities:
                 field="memory_id",
             )
         return tuple(self.keys([names[p] for p in pseudonyms]))
+
+    def _remembered(self) -> dict[Subject, PersonKey]:
+        """
+        Keys kept in memory; none once the store has destroyed one, by whatever process. A key
+        that is destroyed right after this cannot seal: the sealer asks the store once more.
+        """
+        with self._lock:
+            generation = self._store.generation()
+            if generation != self._generation or len(self._keys) > MOST_KEPT:
+                self._generation, self._keys, self._tag_keys = generation, {}, {}
+            return self._keys
+
+    def _remember(self, keys: dict[Subject, PersonKey]) -> None:
+        with self._lock:
+            if self._store.generation() == self._generation:
+                self._keys = {**self._keys, **keys}
 
     def stamp(
         self, principal: Principal, correlation_id: UUID | None, causation_id: UUID | None

@@ -200,7 +200,7 @@ class Recalling:
     def _namespaces(self, path: str | None) -> tuple[str, ...] | None:
         if path is None:
             return None
-        key = tagging.tag_key(self._log.identities.tenant().key)
+        key = self._log.identities.tag_key(self._log.identities.tenant())
         return tuple(tag.hex() for tag in tagging.namespace_tags(key, normalise_path(path)))
 
 

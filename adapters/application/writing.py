@@ -211,7 +211,7 @@ class Writing:
         drafts: list[Draft],
         guards: tuple[Guard, ...],
     ) -> Planned:
-        first, key = drafts[0], tags.tag_key(owner.key.key)
+        first, key = drafts[0], self._log.identities.tag_key(owner.key)
         content = getattr(command, "content", None)
         asked = command.idempotency_key
         tagged = replace(
@@ -242,7 +242,7 @@ class Writing:
         return self._log.identities.by_pseudonyms(wanted)
 
     def _birth(self, branch: BranchView, command: Remember, owner: Owner) -> Birth:
-        key = tags.tag_key(owner.key.key)
+        key = self._log.identities.tag_key(owner.key)
         asked = command.idempotency_key
         memory_id = uuid4() if asked is None else tags.memory_id(key, command.kind, asked)
         namespace, run = command.namespace, command.source_run
@@ -256,7 +256,7 @@ class Writing:
             about=tuple(person.pseudonym for person in owner.about),
             namespace_tags=()
             if namespace is None
-            else tuple(tags.namespace_tags(tags.tag_key(identities.tenant().key), namespace)),
+            else tuple(tags.namespace_tags(identities.tag_key(identities.tenant()), namespace)),
             aspect=None if command.subject is None else tags.aspect_tag(key, command.subject).hex(),
             source_run=None if run is None else identities.key(Subject("run", run)).pseudonym,
         )
@@ -301,7 +301,7 @@ class Writing:
         return [no_new_hold(owner, after)]
 
     def _stream(self, memory_id: UUID, branch: BranchView) -> UUID:
-        key = tags.tag_key(self._log.identities.tenant().key)
+        key = self._log.identities.tag_key(self._log.identities.tenant())
         return tags.stream_id(key, memory_id, branch.branch.id)
 
 

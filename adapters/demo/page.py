@@ -34,7 +34,7 @@ class Page:
 
     def ends(self, text: str, seconds: float) -> None:
         """The last lines: how long it took, and what failed."""
-        self._line("")
+        self.space()
         self._line(f"Done in {seconds:.0f} s. {text}")
         for failure in self.failures:
             self._line(f"FAILED: {failure}", "bold red")
@@ -42,8 +42,12 @@ class Page:
     def heading(self, text: str) -> None:
         """Begins a step."""
         self._steps += 1
-        self._line("")
+        self.space()
         self._line(f"{self._steps}. {text}", "bold")
+
+    def space(self) -> None:
+        """An empty line."""
+        self._console.print()
 
     def says(self, text: str) -> None:
         """A sentence of explanation."""
@@ -51,7 +55,7 @@ class Page:
 
     def question(self, text: str) -> None:
         """What is asked."""
-        self._line("")
+        self.space()
         self._line(f"? {text}", "bold cyan", indent=3)
 
     def hits(self, hits: Sequence["Hit"], shown: int = SHOWN_HITS) -> None:
@@ -103,7 +107,7 @@ class Page:
         from rich.padding import Padding
         from rich.text import Text
 
-        self._console.print(Padding(Text(safe(text), style=style), (0, 0, 0, indent)))
+        self._console.print(Padding(Text(safe(text), style=style), (0, 0, 0, indent), expand=False))
 
 
 def _cut(text: str) -> str:

@@ -80,7 +80,7 @@ class Remembering:
             seconds.append(time.perf_counter() - started)
             page.hits(hits)
             page.require(len(hits) > 0, f"something is recalled for {question!r}")
-        page.says("")
+        page.space()
         page.says(
             "Each hit with its score, date, speaker and words, found by keyword and by meaning at "
             f"once: median {median(seconds) * 1000:.0f} ms, and nothing left this machine."

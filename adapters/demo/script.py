@@ -2,14 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import chain
 from typing import Final
 
 from memoriale.adapters.evaluation.questions import Question, questions_of
 from memoriale.adapters.importing.locomo import Conversation, Turn
+from memoriale.domain.errors import InputError
 
 ASKED: Final = 4
 _LONGEST_QUESTION: Final = 300
+_GOOD_LENGTH: Final = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,37 +70,39 @@ SHIPPED: Final = Script(
 def script_for(conversation: Conversation) -> Script:
     """
     A script for any conversation: the first questions that it brings, of different categories,
-    and changes of turns that say much, asked about in their own words.
+    and changes of turns that say something, asked about in their own words.
 
     Args:
-        conversation: With at least one turn.
+        conversation: From ``parse_conversations``.
+
+    Raises:
+        InputError: No turn of it can be recalled now.
     """
-    first, second, third = _telling(conversation.turns, 3)
+    turns = _told_by_now(conversation.turns)
+    first, second, third = _telling(turns, 3)
     return Script(
-        questions=_asked(conversation),
+        questions=_asked(conversation, turns),
         correction=Change(
             first.dia_id,
             _words(first),
-            f"{first.content} (Corrected: this was misheard.)",
+            f"{first.speaker} was misheard and never said: {first.content}",
             "misheard, as the recording shows",
         ),
         retraction=Change(second.dia_id, _words(second), None, "not meant to be kept"),
         what_if=Change(
             third.dia_id,
             _words(third),
-            f"{third.content} (What if this had not been so?)",
-            "what if this had not been so",
+            f"Suppose that {third.speaker} had never said: {third.content}",
+            "what if this had never been said",
         ),
         actor="visitor",
     )
 
 
-def _asked(conversation: Conversation) -> tuple[str, ...]:
+def _asked(conversation: Conversation, turns: Sequence[Turn]) -> tuple[str, ...]:
     found = [q for q in questions_of(conversation) if q.evidence and q.question.strip()]
     ordered = _first_of_each(found) if found else []
-    texts = [q.question for q in ordered] or [
-        _words(turn) for turn in _telling(conversation.turns, ASKED)
-    ]
+    texts = [q.question for q in ordered] or [_words(turn) for turn in _telling(turns, ASKED)]
     return tuple(dict.fromkeys(text[:_LONGEST_QUESTION] for text in texts))[:ASKED]
 
 
@@ -107,11 +112,25 @@ def _first_of_each(questions: Sequence[Question]) -> list[Question]:
     return list(dict.fromkeys(chain(firsts, questions)))
 
 
+def _told_by_now(turns: Sequence[Turn]) -> list[Turn]:
+    now = datetime.now(UTC)
+    told = [t for t in turns if t.content.strip() and (t.time is None or t.time <= now)]
+    if not told:
+        raise InputError(
+            "the conversation has no turn with words and a date before now, so there is nothing "
+            "to ask about; take another file.",
+            code="nothing_to_show",
+            field="file",
+        )
+    return told
+
+
 def _telling(turns: Sequence[Turn], count: int) -> list[Turn]:
-    """Turns with the longest contents, in the order of the conversation; repeated if too few."""
-    said = [turn for turn in turns if turn.content.strip()] or list(turns)
-    longest = sorted(said, key=lambda turn: len(turn.content), reverse=True)[:count]
-    chosen = sorted(longest, key=said.index)
+    """Turns of about ``_GOOD_LENGTH``, in their order; repeated when there are too few."""
+    places = sorted(
+        range(len(turns)), key=lambda place: abs(len(turns[place].content) - _GOOD_LENGTH)
+    )
+    chosen = [turns[place] for place in sorted(places[:count])]
     return [chosen[place % len(chosen)] for place in range(count)]
 
 

@@ -35,8 +35,6 @@ class LineKeys:
         Args:
             canonicals: Canonical form of each line.
         """
-        if not canonicals:
-            return []
         tags = [self._tag(b"import-line/1\0" + canonical) for canonical in canonicals]
         numbers = self._occurrences.before(tags)
         return [

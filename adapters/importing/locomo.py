@@ -71,6 +71,8 @@ def parse_conversations(data: bytes) -> list[Conversation]:
         parsed = parse_json_strictly(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise _malformed("file", f"it is not JSON ({error})", "JSON in UTF-8") from None
+    if parsed == []:
+        raise _malformed("file", "it is an empty list", "at least one conversation")
     if isinstance(parsed, list):
         return [_conversation(value, f"[{i}]") for i, value in enumerate(parsed)]
     return [_conversation(parsed, "")]

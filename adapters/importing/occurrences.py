@@ -27,6 +27,8 @@ class Occurrences:
         Args:
             digests: At least eight bytes each.
         """
+        if not digests:
+            return []
         keys = np.frombuffer(b"".join(digest[:8] for digest in digests), dtype=np.uint64)
         distinct, places = np.unique(keys, return_inverse=True)
         counts = np.zeros(len(distinct), dtype=np.int64)

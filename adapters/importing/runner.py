@@ -78,7 +78,7 @@ def import_file(
     if format == "locomo":
         return run.locomo(read_conversations(path), progress)
     with opened(path) as stream:
-        return run.lines(read_lines(stream), _bytes_of(stream, progress))
+        return run.lines(_readable(read_lines(stream)), _bytes_of(stream, progress))
 
 
 def import_lines(
@@ -120,8 +120,6 @@ class _Import:
                 progress()
         except UnavailableError as error:
             raise ImportInterruptedError.after(self.report, error) from error
-        except OSError as error:
-            raise ImportInterruptedError.after(self.report, unreadable(error)) from error
         finally:
             self.report.seconds = time.monotonic() - self._started
         return self.report
@@ -212,6 +210,13 @@ def _message(sample_id: str, turn: Turn) -> dict[str, Any]:
         },
         "source_tier": "imported",
     }
+
+
+def _readable(lines: Iterator[bytes]) -> Iterator[bytes]:
+    try:
+        yield from lines
+    except OSError as error:
+        raise unreadable(error) from error
 
 
 def _batches(items: Iterator[Item]) -> Iterator[list[Item]]:

@@ -11,6 +11,9 @@ from memoriale.adapters.postgres.rows import row_of, select_list
 from memoriale.domain.errors import InputError, UnavailableError
 from memoriale.domain.record import Row
 
+HOLE: Final = "hole"
+"""Code of the error for a missing event."""
+
 _END: Final = 2**63 - 1
 _SELECT: Final = f"SELECT {select_list('e')} FROM ledger.ledger_events e "
 _HERE: Final = "WHERE e.tenant = %(tenant)s AND e.log_id = %(log_id)s "
@@ -364,7 +367,7 @@ class LedgerReader:
             raise UnavailableError(
                 f"The log has no event {index}, although it goes on after it: somebody deleted"
                 " it. Run `memoriale verify`.",
-                code="hole",
+                code=HOLE,
                 value=index,
             )
         return rows

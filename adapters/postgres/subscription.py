@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from eventsourcing.persistence import ApplicationRecorder, Notification, Subscription
 
+from memoriale.adapters.postgres.reading import HOLE
+from memoriale.domain.errors import UnavailableError
+
 if TYPE_CHECKING:
     from memoriale.adapters.postgres.recorder import LedgerRecorder
 
@@ -65,9 +68,14 @@ class LedgerSubscription(Subscription[ApplicationRecorder]):
         raise StopIteration
 
     def _pull(self) -> bool:
-        found = self._ledger.select_notifications(
-            self._last_notification_id or 0, BATCH, inclusive_of_start=False
-        )
+        try:
+            found = self._ledger.select_notifications(
+                self._last_notification_id or 0, BATCH, inclusive_of_start=False
+            )
+        except UnavailableError as error:
+            if error.code == HOLE:
+                self.stop()
+            raise
         if found:
             self._last_notification_id = found[-1].id
         self._ready.extend(

@@ -133,7 +133,8 @@ class Rows:
         return self._new_uuid()
 
     def _bytes(self) -> bytes:
-        return self._pick(self.BYTES) + self._random.randbytes(self._random.randrange(40))
+        edge: bytes = self._pick(self.BYTES)
+        return edge + self._random.randbytes(self._random.randrange(40))
 
     def _time(self) -> datetime:
         if self._random.random() < 0.5:

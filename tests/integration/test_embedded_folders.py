@@ -14,7 +14,15 @@ import pytest
 
 from memoriale.adapters.embedded import running, start, stop
 from memoriale.domain.errors import UnavailableError
-from tests.fixtures.embedded import Client, answer, discard, eventually, layout_of, nobody
+from tests.fixtures.embedded import (
+    Client,
+    answer,
+    discard,
+    eventually,
+    layout_of,
+    nobody,
+    temporary_home,
+)
 
 
 def begun(home: Path) -> Path:
@@ -58,19 +66,88 @@ def fill(path: Path) -> None:
                     pass
 
 
+@pytest.fixture(scope="module")
+def stopped_home() -> Iterator[Path]:
+    """A home whose server is stopped, to be moved about."""
+    with temporary_home() as folder:
+        home = folder / "home"
+        home.mkdir(mode=0o755)
+        begun(home)
+        assert stop(home)
+        yield home
+        discard(home)
+
+
+@contextmanager
+def moved(home: Path, place: Path) -> Iterator[None]:
+    """The home under another path, back in its own at the end."""
+    home.rename(place)
+    try:
+        yield
+    finally:
+        stop(place)
+        place.rename(home)
+
+
 @pytest.mark.parametrize("length", [60, 90, 108, 300, 900])
-def test_a_home_may_lie_deep(home: Path, length: int) -> None:
+def test_a_home_may_lie_deep(stopped_home: Path, length: int) -> None:
     """A path longer than a socket's may be only means that the socket lies elsewhere."""
-    deep = home
-    while len(str(deep)) < length:
-        deep = deep / ("x" * min(200, max(1, length - len(str(deep)) - 1)))
-    deep.mkdir(parents=True)
-    sockets = begun(deep)
-    assert len(str(sockets / ".s.PGSQL.5432")) < 104
-    assert sockets.is_relative_to(deep) == (length == 60)
-    assert sockets.stat().st_mode & 0o777 == 0o700
-    discard(deep)
-    assert not sockets.exists()
+    with tempfile.TemporaryDirectory(prefix="mem-", dir="/tmp") as top:
+        deep = Path(top)
+        deep.chmod(0o755)
+        while len(str(deep)) < length:
+            deep = deep / ("x" * min(200, max(1, length - len(str(deep)) - 1)))
+        deep.parent.mkdir(parents=True, exist_ok=True)
+        with moved(stopped_home, deep):
+            sockets = begun(deep)
+            assert len(str(sockets / ".s.PGSQL.5432")) < 104
+            assert sockets.is_relative_to(deep) == (length == 60)
+            assert sockets.stat().st_mode & 0o777 == 0o700
+            assert stop(deep)
+            assert sockets.is_relative_to(deep) or not sockets.exists()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["with space", "com,ma", 'quo"te', "quo'te", "umläut", "日本", "li\nne", "100%", "-D", "@a"],
+)
+def test_a_home_may_have_any_name(stopped_home: Path, name: str) -> None:
+    """Neither the server's settings nor the URLs are confused by the folder's name."""
+    odd = stopped_home.with_name(name)
+    with moved(stopped_home, odd):
+        begun(odd)
+        assert running(odd)
+        assert stop(odd)
+
+
+@pytest.mark.parametrize("kind", ["missing", "link", "open to others", "of another user"])
+def test_a_remembered_socket_folder_that_is_not_private_is_not_used(
+    stopped_home: Path, kind: str
+) -> None:
+    """Somebody may have put another folder in its place: a new one gets a new name."""
+    deep = stopped_home.with_name("x" * 100)
+    with (
+        tempfile.TemporaryDirectory(prefix="memoriale-", dir="/tmp") as folder,
+        moved(stopped_home, deep),
+    ):
+        trap, target = Path(folder) / "memoriale-trap", Path(folder) / "target"
+        target.mkdir(mode=0o700)
+        server_user = layout_of(deep).data.stat().st_uid
+        match kind:
+            case "link":
+                trap.symlink_to(target)
+            case "open to others":
+                trap.mkdir()
+                trap.chmod(0o777)
+                os.chown(trap, server_user, -1)
+            case "of another user":
+                trap.mkdir(mode=0o700)
+                os.chown(trap, nobody(), -1)
+        layout_of(deep).far_sockets.write_text(str(trap))
+        sockets = begun(deep)
+        assert sockets != trap
+        assert sockets.stat().st_uid == server_user
+        assert not list(target.iterdir())
 
 
 def test_a_home_deeper_than_postgresql_can_go_is_an_error(home: Path) -> None:
@@ -84,72 +161,28 @@ def test_a_home_deeper_than_postgresql_can_go_is_an_error(home: Path) -> None:
     discard(deep)
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["with space", "com,ma", 'quo"te', "quo'te", "umläut", "日本", "li\nne", "100%", "-D", "@a"],
-)
-def test_a_home_may_have_any_name(home: Path, name: str) -> None:
-    """Neither the server's settings nor the URLs are confused by the folder's name."""
-    odd = home / name
-    odd.mkdir()
-    begun(odd)
-    assert running(odd)
-    assert stop(odd)
-    begun(odd)
-    discard(odd)
-
-
-def test_a_home_may_be_reached_by_a_link(home: Path) -> None:
+def test_a_home_may_be_reached_by_a_link(stopped_home: Path, tmp_path: Path) -> None:
     """Both names are one home with one server."""
-    real, link = home / "real", home / "link"
-    real.mkdir()
-    link.symlink_to(real)
+    link = tmp_path / "link"
+    link.symlink_to(stopped_home)
     first = start(link, idle_seconds=0)
-    second = start(real, idle_seconds=0)
+    second = start(stopped_home, idle_seconds=0)
     assert first == second
     first.release()
     second.release()
-    discard(real)
 
 
 def test_a_home_may_be_given_relative_to_the_working_folder(
-    home: Path, monkeypatch: pytest.MonkeyPatch
+    stopped_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server is found again from another folder."""
-    monkeypatch.chdir(home)
+    monkeypatch.chdir(stopped_home)
     server = start(Path(), idle_seconds=0)
     monkeypatch.chdir("/")
-    assert running(home)
-    assert server.data_directory.is_relative_to(home)
+    assert running(stopped_home)
+    assert server.data_directory.is_relative_to(stopped_home)
     server.release()
-
-
-@pytest.mark.parametrize("kind", ["missing", "link", "open to others", "of another user"])
-def test_a_remembered_socket_folder_that_is_not_private_is_not_used(home: Path, kind: str) -> None:
-    """Somebody may have put another folder in its place: a new one gets a new name."""
-    deep = home / ("x" * 100)
-    deep.mkdir()
-    first = begun(deep)
-    assert stop(deep)
-    with tempfile.TemporaryDirectory(prefix="memoriale-", dir="/tmp") as folder:
-        trap = Path(folder) / "memoriale-trap"
-        target = Path(folder) / "target"
-        target.mkdir(mode=0o700)
-        match kind:
-            case "link":
-                trap.symlink_to(target)
-            case "open to others":
-                trap.mkdir()
-                trap.chmod(0o777)
-                os.chown(trap, layout_of(deep).data.stat().st_uid, -1)
-            case "of another user":
-                trap.mkdir(mode=0o700)
-                os.chown(trap, nobody(), -1)
-        layout_of(deep).far_sockets.write_text(str(trap))
-        second = begun(deep)
-        assert second not in (first, trap)
-        assert not list(target.iterdir())
-        discard(deep)
+    assert stop(stopped_home)
 
 
 @pytest.mark.parametrize("size", ["4m", "20m", "24m", "30m"])

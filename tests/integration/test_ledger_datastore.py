@@ -67,9 +67,12 @@ def test_roles_of_the_connections(database: Database) -> None:
 
 def test_reading_needs_a_tenant(database: Database) -> None:
     """An empty tenant is refused before anything is read."""
-    with Datastore(database.app_url) as datastore:
-        with pytest.raises(InputError) as caught, datastore.read(""):
-            pass
+    with (
+        Datastore(database.app_url) as datastore,
+        pytest.raises(InputError) as caught,
+        datastore.read(""),
+    ):
+        pass
     assert caught.value.field == "tenant"
 
 
@@ -100,9 +103,12 @@ def test_silent_host_times_out() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         url = f"postgresql://user@127.0.0.1:{port}/db?connect_timeout=1"
-        with Datastore(url) as datastore:
-            with pytest.raises(UnavailableError) as caught, datastore.read("t"):
-                pass
+        with (
+            Datastore(url) as datastore,
+            pytest.raises(UnavailableError) as caught,
+            datastore.read("t"),
+        ):
+            pass
     assert caught.value.code == "database_down"
     assert f"127.0.0.1:{port}" in caught.value.message
 
@@ -119,15 +125,18 @@ def test_reader_survives_a_lost_connection(database: Database) -> None:
             assert connection.info.backend_pid != pid
 
 
+def end_own_session(database: Database, connection: psycopg.Connection) -> None:
+    """Use a connection after the server has ended it."""
+    with database.connect() as admin:
+        admin.execute("SELECT pg_terminate_backend(%s, 10000)", [connection.info.backend_pid])
+    connection.execute("SELECT 1")
+
+
 def test_lost_connection_in_a_read_is_translated(database: Database) -> None:
     """A connection that ends during a read raises an error of memoriale, and the next works."""
     with Datastore(database.app_url) as datastore:
         with pytest.raises(UnavailableError) as caught, datastore.read("t") as connection:
-            with database.connect() as admin:
-                admin.execute(
-                    "SELECT pg_terminate_backend(%s, 10000)", [connection.info.backend_pid]
-                )
-            connection.execute("SELECT 1")
+            end_own_session(database, connection)
         assert caught.value.code == "database_down"
         with datastore.read("t") as connection:
             assert connection.execute("SELECT 1").fetchone() == (1,)
@@ -173,9 +182,12 @@ def test_closed_datastore_is_refused(database: Database) -> None:
 
 def test_database_without_the_ledger_says_what_to_do(server: Server) -> None:
     """A database that was never migrated is named as such."""
-    with temporary_database(server) as database, Datastore(database.superuser_url) as datastore:
-        with pytest.raises(UnavailableError) as caught:
-            open_log(datastore, "acme")
+    with (
+        temporary_database(server) as database,
+        Datastore(database.superuser_url) as datastore,
+        pytest.raises(UnavailableError) as caught,
+    ):
+        open_log(datastore, "acme")
     assert caught.value.code == "not_migrated"
 
 
@@ -206,7 +218,8 @@ def test_open_log_makes_each_log_once(database: Database) -> None:
 
 
 @pytest.mark.parametrize(
-    "tenant, kind, field", [("t", "other", "kind"), ("", "memory", "tenant"), ("ä", "memory", "tenant")]
+    ("tenant", "kind", "field"),
+    [("t", "other", "kind"), ("", "memory", "tenant"), ("ä", "memory", "tenant")],
 )
 def test_open_log_refuses(database: Database, tenant: str, kind: str, field: str) -> None:
     """An unknown kind and a tenant outside the pattern are input errors."""

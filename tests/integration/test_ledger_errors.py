@@ -43,7 +43,7 @@ def test_every_error_of_psycopg_maps(kind: type[psycopg.Error]) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind, expected, code",
+    ("kind", "expected", "code"),
     [
         (pg.OperationalError, UnavailableError, "database_down"),
         (pg.ConnectionFailure, UnavailableError, "database_down"),
@@ -88,7 +88,7 @@ def test_own_states_map() -> None:
 
 
 @pytest.mark.parametrize(
-    "kind, lost",
+    ("kind", "lost"),
     [
         (pg.OperationalError, True),
         (pg.ConnectionFailure, True),

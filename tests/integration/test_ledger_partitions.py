@@ -1,6 +1,5 @@
 """The same statements on tables that are partitioned by tenant."""
 
-from collections.abc import Iterator
 from uuid import uuid4
 
 import pytest
@@ -16,7 +15,7 @@ PARTITIONS = 4
 
 
 @pytest.fixture
-def partitioned(fresh_database: Database) -> Iterator[Database]:
+def partitioned(fresh_database: Database) -> Database:
     """A database whose events lie in hash partitions by tenant."""
     parts = "".join(
         f"CREATE TABLE ledger.ledger_events_{n} PARTITION OF ledger.ledger_events"
@@ -37,7 +36,7 @@ def partitioned(fresh_database: Database) -> Iterator[Database]:
     )
     with fresh_database.connect() as connection:
         connection.execute(statements.encode())
-    yield fresh_database
+    return fresh_database
 
 
 def use(ledger: Ledger) -> None:

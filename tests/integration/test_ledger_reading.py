@@ -39,7 +39,7 @@ def test_clock_is_the_databases_in_utc(ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize(
-    "after, stop, limit, expected",
+    ("after", "stop", "limit", "expected"),
     [
         (-1, None, None, [0, 1, 2, 3, 4]),
         (1, None, None, [2, 3, 4]),
@@ -71,9 +71,7 @@ def delete(database: Database, ledger: Ledger, index: int) -> None:
 
 
 @pytest.mark.parametrize("missing", [0, 2, 4])
-def test_hole_is_an_error(
-    fresh_database: Database, fresh_ledger: Ledger, missing: int
-) -> None:
+def test_hole_is_an_error(fresh_database: Database, fresh_ledger: Ledger, missing: int) -> None:
     """A missing event, the last one too, is named; rows before it can still be read."""
     fill(fresh_ledger, 5)
     delete(fresh_database, fresh_ledger, missing)
@@ -208,7 +206,7 @@ def test_pin_of_a_time(ledger: Ledger) -> None:
 
 def test_times_that_cannot_be_pinned(ledger: Ledger) -> None:
     """A time in the future or without a zone is refused."""
-    for time in (datetime(2999, 1, 1, tzinfo=UTC), datetime(2020, 1, 1)):  # noqa: DTZ001
+    for time in (datetime(2999, 1, 1, tzinfo=UTC), datetime(2020, 1, 1)):
         with pytest.raises(InputError) as caught:
             ledger.reader.pin_time(time)
         assert caught.value.field == "as_of"

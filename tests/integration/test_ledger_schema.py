@@ -250,7 +250,7 @@ def test_functions_pin_their_search_path(database: Database) -> None:
 
 
 @pytest.mark.parametrize(
-    "column, value, constraint",
+    ("column", "value", "constraint"),
     [
         ("tenant", "''", "clear_words"),
         ("tenant", "'a b'", "clear_words"),

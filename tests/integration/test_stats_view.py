@@ -1,5 +1,6 @@
 """The stats view counts what the log holds, keeps no content, and says what its columns mean."""
 
+import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -314,4 +315,28 @@ def test_digest_covers_every_column(tmp_path: Path) -> None:
         view.query(f'UPDATE {table.name} SET "{column.name}" = {value}')
         seen.add(view.digest().value)
     assert len(seen) == len(columns) + 1
+    view.close()
+
+
+def test_what_a_correction_replaces(tmp_path: Path) -> None:
+    """A correction replaces what was said about the content; evidence and the rest stay."""
+    history = History()
+    memory = history.remembered("x", importance=0.5)
+    history.corrected(memory, "yy")
+    headers = (
+        {"content_length": 1, "importance": 500, "confidence": 7, "source_tier": "manual"}
+        | {"aspect": "aa", "model": "m/1", "prompt_version": "p", "language": "en"}
+        | {"has_evidence": True},
+        {"content_length": 2, "confidence": 9, "aspect": "bb", "model": "m/2"},
+    )
+    for index, header in enumerate(headers):
+        history.rows[index] = replace(history.rows[index], header=json.dumps(header))
+    view = posted(tmp_path, history)
+    columns = "content_length, importance, confidence, source_tier, aspect, model, prompt_version"
+    sql = f"SELECT {columns}, language, has_evidence FROM memory_versions ORDER BY recorded_from"
+    assert view.query(sql) == [
+        (1, 500, 7, "manual", "aa", "m/1", "p", "en", True),
+        (2, 500, 9, "manual", "bb", "m/2", None, None, True),
+    ]
+    assert view.query("SELECT has_evidence FROM events") == [(True,), (False,)]
     view.close()

@@ -299,7 +299,7 @@ def test_times_keep_the_offset_they_were_given(value: Any) -> None:
 
 @pytest.mark.parametrize("command", MAKERS)
 def test_the_arguments_of_a_request_are_json_without_its_ids(command: str) -> None:
-    """What a request tag is made from holds every field but the keys that only link or repeat it."""
+    """A request tag is made from every field but those that only link or repeat the request."""
     plain = as_given(MAKERS[command](reason="because"))
     linked = MAKERS[command](
         reason="because", idempotency_key="k", correlation_id=ID, causation_id=OTHER
@@ -312,8 +312,8 @@ def test_the_arguments_of_a_request_are_json_without_its_ids(command: str) -> No
 @pytest.mark.parametrize("name", ["importance", "tags", "metadata", "valid_from", "expires_at"])
 def test_an_amendment_holds_what_was_given_alone(name: str) -> None:
     """A field that is not given stays as it is; one given as empty is emptied."""
-    empty = {"tags": [], "metadata": {}}.get(name)
-    command = amend(LIMITS, ID, **{name: empty})
+    emptied: dict[str, Any] = {"tags": [], "metadata": {}}
+    command = amend(LIMITS, ID, **{name: emptied.get(name)})
     kept = {f.name for f in fields(Amend) if getattr(command, f.name) is UNSET}
     assert name not in kept
     assert len(kept) == 5

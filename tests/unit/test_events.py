@@ -119,7 +119,7 @@ def test_topics_are_unique_stable_names() -> None:
     """Each topic is one class, named subject.event without a version, in a known log."""
     assert len(TOPICS) == len(EVENT_TYPES)
     for topic, cls in TOPICS.items():
-        assert cls.TOPIC == topic
+        assert topic == cls.TOPIC
         assert all(part.isidentifier() and part.islower() for part in topic.split("."))
         assert len(topic.split(".")) == 2
         assert cls.LOG in ("memory", "access")

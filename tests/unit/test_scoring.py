@@ -89,7 +89,7 @@ def test_naive_times_are_refused(field: str, zone: tzinfo | None) -> None:
     """A time without an offset is refused under the name of its argument."""
     times = {"created_at": NOW, "now": NOW, field: NOW.replace(tzinfo=zone)}
     with pytest.raises(InputError) as refused:
-        recency_decay(**times)
+        recency_decay(times["created_at"], times["now"])
     assert (refused.value.code, refused.value.field) == ("naive_datetime", field)
 
 

@@ -1,0 +1,206 @@
+"""The rows: what each measures, and the floor that it stands beside."""
+
+import hashlib
+import os
+import random
+import statistics
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psycopg
+from stage import OWNERS, TENANT, Stage, median_ms, result, seconds, sentence
+
+Row = Callable[[Stage], dict[str, object]]
+
+
+def remember(stage: Stage) -> dict[str, object]:
+    """One durable, sealed remember with its receipt, against a bare INSERT and COMMIT."""
+    alice = stage.ledger.memory(tenant=TENANT, user="alice", agent="bench")
+    alice.remember("the first one makes the keys")
+    with _superuser(stage) as connection:
+        connection.execute("CREATE TABLE IF NOT EXISTS public.floor (id bigserial, text text)")
+        insert = "INSERT INTO public.floor (text) VALUES (%s)"
+        median_ms(lambda n: connection.execute(insert, [f"note {n}"]), 50)
+        floor = median_ms(lambda n: connection.execute(insert, [f"note {n}"]), 500)
+    median_ms(lambda n: alice.remember(f"warm {n} " * 10), 50)
+    ours = median_ms(lambda n: alice.remember(f"note {n} " * 10), 500)
+    against = "one-row INSERT + COMMIT"
+    return result("ms p50", floor, ours, against, higher_is_better=False)
+
+
+def writers(stage: Stage) -> dict[str, object]:
+    """32 threads that remember at once, against one."""
+    alice = stage.ledger.memory(tenant=TENANT, user="alice")
+    alice.remember("the first one makes the keys")
+
+    def notes(count: int) -> None:
+        for number in range(count):
+            alice.remember(f"note {number} " * 10)
+
+    one = 300 / seconds(lambda: notes(300))
+    with ThreadPoolExecutor(32) as pool:
+        many = 3_200 / seconds(lambda: list(pool.map(notes, [100] * 32)))
+    return result("events/s", one, many, "one thread", higher_is_better=True)
+
+
+def bulk(stage: Stage) -> dict[str, object]:
+    """Bulk import until durable, against COPY of the same rows into the same table."""
+    memory = stage.ledger.memory(tenant=TENANT)
+    items = stage.items(stage.events, seed=-1)
+    parts = [items[start : start + 500] for start in range(0, len(items), 500)]
+    first = stage.ledger.tenant(TENANT).log.head()
+    ours = stage.events / seconds(lambda: [memory.remember_many(part) for part in parts])
+    floor = stage.events / _copy_seconds(stage, first)
+    return result("events/s", floor, ours, "COPY of the same rows", higher_is_better=True)
+
+
+def replay_recall(stage: Stage) -> dict[str, object]:
+    """Rebuild of the recall view, embedding included, against LanceDB's ``add`` of its rows."""
+    (report,) = stage.filled().ledger.replay("recall", tenant=TENANT)
+    view = stage.ledger.tenant(TENANT).view("recall")
+    with view.read(wait=600) as reading, tempfile.TemporaryDirectory() as folder:
+        import lancedb
+
+        from memoriale.projections.recall.schema import COLUMNS, VECTOR
+
+        rows = reading.view.table.read("key >= 0", (*COLUMNS, VECTOR))
+        database = lancedb.connect(folder)
+        table = database.create_table("rows", schema=rows.schema)
+        floor = rows.num_rows / seconds(lambda: table.add(rows))
+    ours = report.events_per_second
+    return result("events/s", floor, ours, "LanceDB add of the same rows", higher_is_better=True)
+
+
+def replay_stats(stage: Stage) -> dict[str, object]:
+    """Rebuild of the stats view, against reading the same headers into a bare DuckDB table."""
+    (report,) = stage.filled().ledger.replay("stats", tenant=TENANT)
+    head = stage.ledger.tenant(TENANT).log.head()
+    floor = head / seconds(lambda: _headers_to_duckdb(stage))
+    ours = report.events_per_second
+    return result("events/s", floor, ours, "COPY out + DuckDB insert", higher_is_better=True)
+
+
+def recall(stage: Stage) -> dict[str, object]:
+    """Hybrid recall of one of 20 owners, against an exact vector search with that filter."""
+    stage.filled()
+    view = stage.ledger.tenant(TENANT).view("recall")
+    chosen = random.Random(7)
+    questions = [sentence(chosen, 6) for _ in range(500)]
+    users = [stage.ledger.memory(tenant=TENANT, user=f"user-{n}") for n in range(OWNERS)]
+    users[0].recall("catch up first", wait=3_600)
+    ours = median_ms(lambda n: users[n % OWNERS].recall(questions[n], top_k=10), len(questions))
+    owners = [next(iter(u._services.log.identities.scope(u.principal).owners)) for u in users]
+    with view.read(wait=600) as reading:
+        table, embed = reading.view.table, reading.view.embedder.embed_query
+        vectors = [embed(question) for question in questions[:100]]
+        floor = median_ms(
+            lambda n: table.vector_search(
+                vectors[n], f"owner = '{owners[n % OWNERS].hex}'", ("key", "text"), 10
+            ),
+            len(vectors),
+        )
+    return result("ms p50", floor, ours, "exact search, owner filter", higher_is_better=False)
+
+
+def verify(stage: Stage) -> dict[str, object]:
+    """Verifying every event, against one SHA-256 call for each stored state."""
+    log = stage.filled().ledger.tenant(TENANT).log
+    states = [row.state or b"" for rows in log.reader.stream_rows(0) for row in rows]
+    floor = len(states) / seconds(lambda: [hashlib.sha256(s).digest() for s in states])
+    ours = len(states) / seconds(lambda: stage.ledger.verify(tenant=TENANT))
+    return result("events/s", floor, ours, "one SHA-256 per state", higher_is_better=True)
+
+
+def start_help(stage: Stage) -> dict[str, object]:
+    """``memoriale --help``, against an interpreter that does nothing."""
+    ours = median_ms(lambda n: _run([_memoriale(), "--help"]), 7)
+    return result("ms p50", _bare_start(), ours, "python -c pass", higher_is_better=False)
+
+
+def start_warm(stage: Stage) -> dict[str, object]:
+    """``memoriale remember`` with the server running, against a bare interpreter."""
+    stage.ledger.memory(tenant=TENANT, user="alice").remember("the server is up")
+    command = [_memoriale(), "remember", "a note", "--tenant", TENANT, "--user", "alice"]
+    ours = median_ms(lambda n: _run(command), 7)
+    return result("ms p50", _bare_start(), ours, "python -c pass", higher_is_better=False)
+
+
+def start_cold(stage: Stage) -> dict[str, object]:
+    """The first ``memoriale remember`` in an empty home, against a bare interpreter."""
+    times = []
+    for _ in range(3):
+        with tempfile.TemporaryDirectory(prefix="mem-") as home:
+            command = [_memoriale(), "remember", "a note", "--user", "alice"]
+            environment = os.environ | {"MEMORIALE_HOME": home}
+            times.append(seconds(lambda: _run(command, environment)) * 1000)  # noqa: B023
+            _run([_memoriale(), "stop"], environment)
+    ours = statistics.median(times)
+    return result("ms p50", _bare_start(), ours, "python -c pass", higher_is_better=False)
+
+
+ROWS: dict[str, Row] = {
+    "remember": remember,
+    "writers": writers,
+    "import": bulk,
+    "replay-recall": replay_recall,
+    "replay-stats": replay_stats,
+    "recall": recall,
+    "verify": verify,
+    "start-help": start_help,
+    "start-warm": start_warm,
+    "start-cold": start_cold,
+}
+
+
+def _superuser(stage: Stage) -> psycopg.Connection:
+    server = stage.ledger.infrastructure.server
+    assert server is not None
+    return psycopg.connect(server.superuser_url, autocommit=True)
+
+
+def _copy_seconds(stage: Stage, first: int) -> float:
+    """COPY of the rows from an index on into an empty table with the ledger's own indexes."""
+    with _superuser(stage) as connection:
+        connection.execute("CREATE TABLE public.copied (LIKE ledger.ledger_events INCLUDING ALL)")
+        source = "COPY (SELECT * FROM ledger.ledger_events WHERE tenant = 'bench'"
+        with connection.cursor().copy(f"{source} AND index >= {first}) TO STDOUT BINARY") as out:  # type: ignore[arg-type]
+            data = [bytes(part) for part in out]
+
+        def load() -> None:
+            with connection.cursor().copy("COPY public.copied FROM STDIN BINARY") as into:
+                for part in data:
+                    into.write(part)
+
+        taken = seconds(load)
+        connection.execute("DROP TABLE public.copied")
+    return taken
+
+
+def _headers_to_duckdb(stage: Stage) -> None:
+    import duckdb
+
+    columns = "index, topic, kind, memory_id::text, branch::text, owner::text, header"
+    with _superuser(stage) as connection, tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.csv"
+        query = f"COPY (SELECT {columns} FROM ledger.ledger_events WHERE tenant = 'bench') "
+        with connection.cursor().copy(query + "TO STDOUT (FORMAT csv)") as out:  # type: ignore[arg-type]
+            path.write_bytes(b"".join(bytes(part) for part in out))
+        with duckdb.connect(str(Path(folder) / "floor.duckdb")) as target:
+            target.execute("CREATE TABLE rows AS SELECT * FROM read_csv(?)", [str(path)])
+
+
+def _memoriale() -> str:
+    return str(Path(sysconfig.get_path("scripts")) / "memoriale")
+
+
+def _run(command: list[str], environment: dict[str, str] | None = None) -> None:
+    subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL, timeout=120)
+
+
+def _bare_start() -> float:
+    return median_ms(lambda n: _run([sys.executable, "-c", "pass"]), 7)
