@@ -42,13 +42,13 @@ class AccessScope:
 
         The owner sees it, and so does whom its visibility names: the same user, the same agent
         within the tenant, a member of the team, or the whole tenant. A session's memories that
-        were recorded for a user are for that user alone, whoever else knows the session's id.
+        were recorded for a user do not become another's because that one knows the session's id.
         """
         if self.everything or row.visibility == Visibility.TENANT:
             return True
-        if row.owner in self.owners:
-            foreign = row.principal_user is not None and row.principal_user != self.user
-            return not (row.owner_type == "session" and foreign)
+        foreign = row.principal_user is not None and row.principal_user != self.user
+        if row.owner in self.owners and not (row.owner_type == "session" and foreign):
+            return True
         return (
             (row.visibility == Visibility.USER and _same(row.principal_user, self.user))
             or (row.visibility == Visibility.AGENT and _same(row.principal_agent, self.agent))

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from memoriale.domain.errors import InputError
+from memoriale.domain.errors import InputError, UnavailableError
 from memoriale.domain.events import Forked, ForkedBody, RecordedEvent
 from memoriale.domain.text import check_text
 
@@ -72,11 +72,22 @@ def lineage(branch: Branch, branches: Mapping[UUID, Branch], as_of: int = NO_LIM
         branch: Where the read starts.
         branches: Every branch of the log by id.
         as_of: Last index that the read may see.
+
+    Raises:
+        UnavailableError: An ancestor is missing, or there are more than 100: the log was changed.
     """
     lines, current, limit = [Line(branch.id, as_of)], branch, as_of
     while current.parent is not None:
         limit = min(limit, current.at)
-        current = branches[current.parent]
+        parent = branches.get(current.parent)
+        if parent is None or len(lines) > MAX_DEPTH:
+            raise UnavailableError(
+                f"the lineage of branch {branch.id} does not lead to main; verify the log.",
+                code="bad_lineage",
+                field="branch",
+                value=str(branch.id),
+            )
+        current = parent
         lines.append(Line(current.id, limit))
     return tuple(lines)
 

@@ -6,12 +6,15 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
+from pydantic import ValidationError
+
 from memoriale.domain.access import Visibility
 from memoriale.domain.errors import InputError
 from memoriale.domain.events import ReasonCode, SourceTier
-from memoriale.domain.kinds import KINDS
+from memoriale.domain.kinds import KINDS, OWNER_TYPES
 from memoriale.domain.namespaces import normalise_path
-from memoriale.domain.principal import OWNER_TYPES
+from memoriale.domain.payloads import Payload, payload_model
+from memoriale.domain.record import MAX_ID_LIST
 from memoriale.domain.text import (
     MAX_CONTENT_BYTES,
     MAX_VALUE_BYTES,
@@ -24,13 +27,17 @@ from memoriale.domain.times import check_span, iso, parse_time
 from memoriale.domain.values import check_metadata, check_unit
 
 MAX_TAGS: Final = 64
-MAX_SUPERSEDED: Final = 500
+MAX_SUPERSEDED: Final = MAX_ID_LIST
+PAYLOAD_FIELDS: Final = ("subject", "speaker", "role", "caption")
 
 
 class Unset:
     """The type of ``UNSET``: a field that an amendment leaves as it is."""
 
     def __repr__(self) -> str:
+        return "UNSET"
+
+    def __reduce__(self) -> str:
         return "UNSET"
 
 
@@ -89,6 +96,8 @@ class Remember(Command):
     speaker: str | None = None
     role: str | None = None
     caption: str | None = None
+    details: dict[str, Any] = field(default_factory=dict)
+    """Further fields of the payload of a registered kind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,31 +136,31 @@ class Reinstate(Command):
     memory_id: UUID
 
 
-def remember(limits: Limits, content: object, **given: Any) -> Remember:
+def remember(limits: Limits, content: object, /, **given: Any) -> Remember:
     """
     A checked ``Remember``.
 
     Raises:
         InputError: Names the first field that is wrong.
     """
-    _known(Remember, given)
+    _known(Remember, given, "content")
     kind = KINDS.require(given.get("kind", "note")).name
     values: dict[str, Any] = {
         **_common(limits, given),
         "content": check_text("content", content, max_bytes=limits.max_content_bytes),
         "kind": kind,
         "owner": _choice("owner", given.get("owner"), OWNER_TYPES),
-        "supersedes": tuple(parse_id("supersedes", i) for i in given.get("supersedes", ())),
+        "supersedes": tuple(parse_id("supersedes", i) for i in _items("supersedes", given)),
         "importance": _unit("importance", given),
         "confidence": _unit("confidence", given),
-        "tags": _tags(limits, given.get("tags", ())),
+        "tags": _tags(limits, given),
         "namespace": _namespace(limits, given.get("namespace")),
         "metadata": _metadata(limits, given.get("metadata")),
         "visibility": Visibility(
             _choice("visibility", given.get("visibility"), [v.value for v in Visibility])
             or Visibility.OWNER
         ),
-        "about": tuple(dict.fromkeys(check_outside_id("about", a) for a in _texts("about", given))),
+        "about": tuple(dict.fromkeys(check_outside_id("about", a) for a in _items("about", given))),
         "source_tier": SourceTier(
             _choice("source_tier", given.get("source_tier"), [t.value for t in SourceTier])
             or SourceTier.MANUAL
@@ -159,11 +168,12 @@ def remember(limits: Limits, content: object, **given: Any) -> Remember:
         "source_run": _optional_id("source_run", given),
         "evidence": tuple(
             check_text("evidence", e, max_bytes=limits.max_value_bytes)
-            for e in _texts("evidence", given)
+            for e in _items("evidence", given)
         ),
-        "retention_class": check_code(
-            "retention_class", given.get("retention_class") or "standard"
-        ),
+        "retention_class": _optional_code("retention_class", given) or "standard",
+        "details": {}
+        if given.get("details") is None
+        else check_metadata("details", given["details"], max_bytes=limits.max_value_bytes),
     }
     for name in ("subject", "source", "speaker", "role", "caption"):
         values[name] = _optional_text(limits, name, given)
@@ -172,15 +182,50 @@ def remember(limits: Limits, content: object, **given: Any) -> Remember:
     for name in ("valid_from", "valid_until", "expires_at", "created_at"):
         values[name] = _optional_time(name, given)
     check_span(values["valid_from"], values["valid_until"])
-    _fits_kind(values)
-    _at_most("supersedes", values["supersedes"], MAX_SUPERSEDED)
-    _at_most("about", values["about"], MAX_SUPERSEDED)
-    return Remember(**values)
+    for name, most in (
+        ("supersedes", MAX_SUPERSEDED),
+        ("about", MAX_SUPERSEDED),
+        ("evidence", MAX_TAGS),
+    ):
+        _at_most(name, values[name], most)
+    command = Remember(**values)
+    payload_of(command)
+    return command
 
 
-def correct(limits: Limits, memory_id: object, content: object, **given: Any) -> Correct:
+def payload_of(command: Remember) -> Payload:
+    """
+    What the memory will hold.
+
+    Raises:
+        InputError: A field that memories of the kind do not have, or a wrong value of one.
+    """
+    model = payload_model(command.kind)
+    named = {n: v for n in PAYLOAD_FIELDS if (v := getattr(command, n)) is not None}
+    own = [name for name in model.model_fields if name not in ("kind", "content")]
+    for name in (*named, *command.details):
+        if name not in own:
+            raise InputError(
+                f"memories of kind {command.kind} have no field {shown(name)!r}.",
+                code="wrong_kind",
+                field=name if name in named else f"details.{shown(name)}",
+                allowed=own,
+            )
+    try:
+        return model(kind=command.kind, content=command.content, **{**command.details, **named})
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise InputError(
+            f"details of kind {command.kind}: {first['msg']}.",
+            code="bad_value",
+            field="details." + ".".join(shown(str(part)) for part in first["loc"]),
+            allowed=first["msg"],
+        ) from None
+
+
+def correct(limits: Limits, memory_id: object, content: object, /, **given: Any) -> Correct:
     """A checked ``Correct``; raises as ``remember`` does."""
-    _known(Correct, given)
+    _known(Correct, given, "memory_id", "content")
     return Correct(
         memory_id=parse_id("memory_id", memory_id),
         content=check_text("content", content, max_bytes=limits.max_content_bytes),
@@ -188,19 +233,20 @@ def correct(limits: Limits, memory_id: object, content: object, **given: Any) ->
     )
 
 
-def amend(limits: Limits, memory_id: object, **given: Any) -> Amend:
+def amend(limits: Limits, memory_id: object, /, **given: Any) -> Amend:
     """A checked ``Amend``; raises as ``remember`` does, and when nothing would change."""
-    _known(Amend, given)
+    _known(Amend, given, "memory_id")
     values: dict[str, Any] = {}
     if "importance" in given:
         values["importance"] = _unit("importance", given)
     if "tags" in given:
-        values["tags"] = _tags(limits, given["tags"])
+        values["tags"] = _tags(limits, given)
     if "metadata" in given:
         values["metadata"] = _metadata(limits, given["metadata"])
     for name in ("valid_from", "valid_until", "expires_at"):
         if name in given:
             values[name] = _optional_time(name, given)
+    check_span(values.get("valid_from"), values.get("valid_until"))
     if not values:
         raise InputError(
             "an amendment must change something.",
@@ -211,9 +257,9 @@ def amend(limits: Limits, memory_id: object, **given: Any) -> Amend:
     return Amend(memory_id=parse_id("memory_id", memory_id), **values, **_common(limits, given))
 
 
-def invalidate(limits: Limits, memory_id: object, **given: Any) -> Invalidate:
+def invalidate(limits: Limits, memory_id: object, /, **given: Any) -> Invalidate:
     """A checked ``Invalidate``; raises as ``remember`` does."""
-    _known(Invalidate, given)
+    _known(Invalidate, given, "memory_id")
     because = _choice("because", given.get("because"), [code.value for code in ReasonCode])
     return Invalidate(
         memory_id=parse_id("memory_id", memory_id),
@@ -222,9 +268,9 @@ def invalidate(limits: Limits, memory_id: object, **given: Any) -> Invalidate:
     )
 
 
-def reinstate(limits: Limits, memory_id: object, **given: Any) -> Reinstate:
+def reinstate(limits: Limits, memory_id: object, /, **given: Any) -> Reinstate:
     """A checked ``Reinstate``; raises as ``remember`` does."""
-    _known(Reinstate, given)
+    _known(Reinstate, given, "memory_id")
     return Reinstate(memory_id=parse_id("memory_id", memory_id), **_common(limits, given))
 
 
@@ -275,8 +321,8 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _known(command: type[Command], given: Mapping[str, Any]) -> None:
-    allowed = [f.name for f in fields(command)]
+def _known(command: type[Command], given: Mapping[str, Any], *positional: str) -> None:
+    allowed = [f.name for f in fields(command) if f.name not in positional]
     for name in given:
         if name not in allowed:
             raise InputError(
@@ -288,7 +334,8 @@ def _known(command: type[Command], given: Mapping[str, Any]) -> None:
 
 
 def _common(limits: Limits, given: Mapping[str, Any]) -> dict[str, Any]:
-    ids = {n: parse_id(n, given[n]) for n in ("correlation_id", "causation_id") if given.get(n)}
+    names = ("correlation_id", "causation_id")
+    ids = {n: parse_id(n, given[n]) for n in names if given.get(n) is not None}
     return {
         "reason": _optional_text(limits, "reason", given),
         "idempotency_key": _optional_id("idempotency_key", given),
@@ -321,21 +368,29 @@ def _unit(name: str, given: Mapping[str, Any]) -> float | None:
     return None if value is None else check_unit(name, value)
 
 
-def _texts(name: str, given: Mapping[str, Any]) -> Iterable[Any]:
-    value = given.get(name) or ()
-    return (value,) if isinstance(value, str) else tuple(value)
-
-
-def _tags(limits: Limits, value: object) -> tuple[str, ...]:
-    if isinstance(value, str) or not isinstance(value, Iterable):
-        raise InputError(
-            "tags must be a list of texts.", code="bad_value", field="tags", value=shown(value)
-        )
-    tags = tuple(
-        dict.fromkeys(check_text("tags", t, max_bytes=limits.max_value_bytes) for t in value)
+def _items(name: str, given: Mapping[str, Any]) -> tuple[Any, ...]:
+    """A list as given; one text stands for a list of it, and None for an empty one."""
+    value = given.get(name)
+    if value is None:
+        return ()
+    if isinstance(value, str | UUID) and name != "tags":
+        return (value,)
+    if isinstance(value, list | tuple):
+        return tuple(value)
+    raise InputError(
+        f"{name} must be a list.",
+        code="bad_value",
+        field=name,
+        value=type(value).__name__,
+        allowed="a list",
     )
-    _at_most("tags", tags, MAX_TAGS)
-    return tags
+
+
+def _tags(limits: Limits, given: Mapping[str, Any]) -> tuple[str, ...]:
+    texts = _items("tags", given)
+    tags = dict.fromkeys(check_text("tags", t, max_bytes=limits.max_value_bytes) for t in texts)
+    _at_most("tags", tuple(tags), MAX_TAGS)
+    return tuple(tags)
 
 
 def _namespace(limits: Limits, value: object) -> str | None:
@@ -374,16 +429,3 @@ def _at_most(name: str, values: tuple[Any, ...], limit: int) -> None:
             value=len(values),
             allowed=limit,
         )
-
-
-def _fits_kind(values: Mapping[str, Any]) -> None:
-    only = {"subject": "fact", "speaker": "message", "role": "message", "caption": "message"}
-    for name, kind in only.items():
-        if values[name] is not None and values["kind"] != kind:
-            raise InputError(
-                f"{name} belongs to kind {kind}, not to kind {values['kind']}.",
-                code="wrong_kind",
-                field=name,
-                value=shown(values[name]),
-                allowed=f"kind {kind}",
-            )

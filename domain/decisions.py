@@ -6,7 +6,15 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid4
 
-from memoriale.domain.commands import UNSET, Amend, Correct, Invalidate, Reinstate, Remember
+from memoriale.domain.commands import (
+    UNSET,
+    Amend,
+    Correct,
+    Invalidate,
+    Reinstate,
+    Remember,
+    payload_of,
+)
 from memoriale.domain.errors import InputError
 from memoriale.domain.events import (
     Amended,
@@ -27,9 +35,8 @@ from memoriale.domain.events import (
     SourceTier,
 )
 from memoriale.domain.memory import MemoryState, Status
-from memoriale.domain.payloads import payload_model
 from memoriale.domain.record import Columns
-from memoriale.domain.times import iso, to_utc
+from memoriale.domain.times import check_span, iso, to_utc
 from memoriale.domain.values import thousandths
 
 
@@ -158,7 +165,7 @@ def decide_amend(
     The event that changes importance, tags, metadata or spans of a memory.
 
     Raises:
-        InputError: The memory is not current.
+        InputError: The memory is not current, or its valid span would end before it begins.
     """
     require_current(state)
     given = {
@@ -183,7 +190,9 @@ def decide_amend(
     draft = _change(state, event, stamp, branch, stream_id)
     spans = ("valid_from", "valid_until", "expires_at")
     changed: dict[str, Any] = {name: _utc(given[name]) for name in spans if name in given}
-    return Draft(event, replace(draft.columns, **changed))
+    columns = replace(draft.columns, **changed)
+    check_span(columns.valid_from, columns.valid_until)
+    return Draft(event, columns)
 
 
 def decide_invalidate(
@@ -284,16 +293,10 @@ def _content_header(command: Remember, aspect: str | None) -> ContentHeader:
 
 
 def _body(command: Remember) -> RememberedBody:
-    optional = {
-        name: value
-        for name in ("subject", "speaker", "role", "caption")
-        if (value := getattr(command, name)) is not None
-    }
-    payload = payload_model(command.kind)(kind=command.kind, content=command.content, **optional)
     names = ("valid_from", "valid_until", "expires_at", "created_at")
     given = {name: getattr(command, name) for name in names}
     return RememberedBody(
-        payload=payload,
+        payload=payload_of(command),
         reason=command.reason,
         namespace=command.namespace,
         tags=command.tags,

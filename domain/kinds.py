@@ -6,6 +6,8 @@ from typing import Final
 from memoriale.domain.errors import InputError
 from memoriale.domain.text import check_code, shown
 
+OWNER_TYPES: Final = ("user", "agent", "resource", "session", "team")
+"""Types of owner that a principal can be, in the order of preference."""
 RESERVED_KINDS: Final = frozenset({"branch", "session", "job", "hold", "retention", "request"})
 """Names that events other than memories carry in the kind column."""
 
@@ -37,9 +39,18 @@ class KindTable:
         Adds a kind.
 
         Raises:
-            InputError: The name cannot be stored in clear, is reserved, or is taken by another row.
+            InputError: The name cannot be stored in clear, is reserved, or is taken by another
+                row; or an owner's type is not known.
         """
         check_code("kind", kind.name)
+        if not kind.owners or not set(kind.owners) <= set(OWNER_TYPES):
+            raise InputError(
+                f"kind {kind.name!r} needs owners of the types {', '.join(OWNER_TYPES)}.",
+                code="bad_value",
+                field="owners",
+                value=shown(kind.owners),
+                allowed=list(OWNER_TYPES),
+            )
         if kind.name in RESERVED_KINDS or self._kinds.setdefault(kind.name, kind) != kind:
             raise InputError(
                 f"kind {kind.name!r} is registered already; choose another name.",
@@ -55,7 +66,7 @@ class KindTable:
         Raises:
             InputError: ``unknown_kind``, with the list of known ones.
         """
-        if name in self._kinds:
+        if isinstance(name, str) and name in self._kinds:
             return self._kinds[name]
         raise InputError(
             f"unknown kind {shown(name)!r}; known are {', '.join(self.names())}.",

@@ -80,8 +80,8 @@ def project_memory(
     """
     Folds the events of one memory, in index order; the library's projector signature.
 
-    An event whose key was destroyed makes the memory erased: what came before it was sealed
-    with the same keys.
+    An event whose key was destroyed makes the memory erased for good: no later event brings any
+    part of it back.
     """
     for recorded in events:
         state = _evolve(state, recorded)
@@ -94,7 +94,8 @@ def _evolve(state: MemoryState | None, recorded: RecordedEvent) -> MemoryState |
         return _remembered(recorded, event)
     if state is None or type(event) not in _CHANGES:
         return state
-    changed = _CHANGES[type(event)](state, event, recorded.columns)
+    erased = state.status is Status.ERASED
+    changed = state if erased else _CHANGES[type(event)](state, event, recorded.columns)
     return replace(
         changed,
         columns=_carried(changed.columns, recorded.columns),
@@ -160,7 +161,7 @@ def _corrected(state: MemoryState, event: Corrected, columns: Columns) -> Memory
         importance=state.importance if header.importance is None else header.importance,
         confidence=state.confidence if header.confidence is None else header.confidence,
         source_tier=header.source_tier or state.source_tier,
-        aspect=header.aspect,
+        aspect=header.aspect or state.aspect,
     )
 
 

@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, SerializeAsAny
 
+from memoriale.domain.errors import InputError
 from memoriale.domain.kinds import KINDS
 
 
@@ -49,9 +50,18 @@ def register_payload(kind: str, model: type[Payload]) -> None:
     Args:
         kind: Name of the kind.
         model: A frozen subclass of ``Payload``.
+
+    Raises:
+        InputError: An unknown kind, or one that has another model.
     """
     KINDS.require(kind)
-    _MODELS[kind] = model
+    if _MODELS.setdefault(kind, model) is not model:
+        raise InputError(
+            f"kind {kind!r} has a payload model already; choose another name.",
+            code="taken",
+            field="kind",
+            value=kind,
+        )
 
 
 def payload_model(kind: str) -> type[Payload]:
@@ -62,6 +72,14 @@ def payload_model(kind: str) -> type[Payload]:
         InputError: An unknown kind; the error lists the known ones.
     """
     KINDS.require(kind)
+    if kind not in _MODELS:
+        raise InputError(
+            f"kind {kind!r} has no payload model; register one with it.",
+            code="unknown_kind",
+            field="kind",
+            value=kind,
+            allowed=list(_MODELS),
+        )
     return _MODELS[kind]
 
 

@@ -7,10 +7,15 @@ from typing import Final
 
 from memoriale.domain.errors import InputError, MissingRightError
 from memoriale.domain.keys import Subject
+from memoriale.domain.kinds import OWNER_TYPES
 from memoriale.domain.namespaces import normalise_path, scope_key
-from memoriale.domain.text import check_code, check_outside_id, check_tenant, check_text
-
-OWNER_TYPES: Final = ("user", "agent", "resource", "session", "team")
+from memoriale.domain.text import (
+    check_code,
+    check_outside_id,
+    check_tenant,
+    check_text,
+    shown,
+)
 
 
 class Right(StrEnum):
@@ -72,8 +77,18 @@ class Principal:
             value = getattr(self, name)
             if value is not None:
                 check_outside_id(name, value)
+        if not isinstance(self.teams, tuple | list):
+            raise InputError(
+                "teams must be a list of names.",
+                code="bad_value",
+                field="teams",
+                value=shown(self.teams),
+                allowed="a list of texts",
+            )
         for team in self.teams:
             check_outside_id("teams", team)
+        object.__setattr__(self, "teams", tuple(self.teams))
+        object.__setattr__(self, "rights", parse_rights(self.rights))
         check_code("authentication", self.authentication)
         if self.purpose is not None:
             check_code("purpose", self.purpose)
@@ -111,10 +126,13 @@ class Principal:
         return [*dict.fromkeys(i for i in (*own, *others) if i is not None)]
 
     def acting(self) -> Subject:
-        """Who is recorded as the actor: the given one, else the first that the principal has."""
+        """
+        Who is recorded as the actor: the given one, else the agent that acts for the user, else
+        the first that the principal has.
+        """
         if self.actor is not None:
             return Subject(self.actor_kind, self.actor)
-        own = [self.identity(type_) for type_ in OWNER_TYPES]
+        own = [self.identity(type_) for type_ in ("agent", *OWNER_TYPES)]
         return next((i for i in own if i is not None), Subject("tenant", self.tenant))
 
     def require(self, *rights: Right) -> None:
@@ -139,16 +157,25 @@ def parse_rights(values: Iterable[str | Right]) -> frozenset[Right]:
     Rights from their names.
 
     Raises:
-        InputError: An unknown name.
+        InputError: An unknown name, or not a list.
     """
     names = [right.value for right in Right]
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise InputError(
+            "rights must be a list of names.",
+            code="bad_value",
+            field="rights",
+            value=shown(values),
+            allowed=names,
+        )
+    values = list(values)
     for value in values:
         if value not in names:
             raise InputError(
-                f"unknown right {value!r}; allowed are {', '.join(names)}.",
+                f"unknown right {shown(value)!r}; allowed are {', '.join(names)}.",
                 code="unknown_right",
                 field="rights",
-                value=str(value),
+                value=shown(value),
                 allowed=names,
             )
     return frozenset(Right(value) for value in values)

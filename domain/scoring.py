@@ -1,10 +1,12 @@
 """How memories are scored: recency decay and the composite of similarity, recency, importance."""
 
+import sys
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
 from memoriale.domain.errors import InputError
+from memoriale.domain.text import shown
 
 DEFAULT_WEIGHTS: Final[Mapping[str, float]] = {
     "semantic": 0.4,
@@ -31,16 +33,16 @@ def recency_decay(
     Raises:
         InputError: A naive time or a half-life that is not above 0.
     """
-    if not half_life_days > 0:
+    if not _is_number(half_life_days) or not half_life_days > 0:
         raise InputError(
-            f"half_life_days is {half_life_days}; give a number above 0.",
+            f"half_life_days is {shown(half_life_days)}; give a number above 0.",
             code="out_of_range",
             field="half_life_days",
-            value=half_life_days,
+            value=shown(half_life_days),
             allowed="> 0",
         )
     for field, time in (("created_at", created_at), ("now", now)):
-        if time.tzinfo is None:
+        if time.utcoffset() is None:
             raise InputError(
                 f"{field} has no UTC offset; give an aware time.",
                 code="naive_datetime",
@@ -78,27 +80,35 @@ def compute_composite_score(
     """
     merged = _merged(weights or {})
     total = sum(merged.values())
-    return (
+    score = (
         merged["semantic"] * _clamped(semantic_similarity)
         + merged["recency"] * recency_decay(created_at, now, half_life_days)
         + merged["importance"] * _clamped(importance)
     ) / total
+    return min(1.0, score)
 
 
 def _merged(weights: Mapping[str, float]) -> dict[str, float]:
     merged = {**DEFAULT_WEIGHTS, **weights}
     wrong = set(merged) - set(DEFAULT_WEIGHTS)
-    negative = [name for name, weight in merged.items() if not weight >= 0]
-    if wrong or negative or not 0 < sum(merged.values()) < float("inf"):
+    numbers = all(_is_number(weight) and weight >= 0 for weight in merged.values())
+    if wrong or not numbers or not 0 < sum(merged.values()) < float("inf"):
         raise InputError(
             "weights must be numbers of 0 or more for semantic, recency and importance, "
             "not all of them 0.",
             code="out_of_range",
             field="weights",
-            value=dict(weights),
+            value=shown(weights),
             allowed=sorted(DEFAULT_WEIGHTS),
         )
     return merged
+
+
+def _is_number(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    # An integer beyond the largest float cannot be reckoned with; infinity can.
+    return value == value and (isinstance(value, float) or abs(value) <= sys.float_info.max)
 
 
 def _clamped(value: float | None) -> float:

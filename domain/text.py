@@ -16,8 +16,12 @@ _SHOWN: Final = 80
 
 def shown(value: object) -> str:
     """A value as an error may show it: printable and short."""
-    text = value if isinstance(value, str) else repr(value)
-    safe = text.encode("utf-8", "backslashreplace").decode().replace("\x00", "\\x00")
+    try:
+        text = value if isinstance(value, str) else repr(value)
+    except ValueError:
+        # Python refuses to write integers of more than 4,300 digits.
+        text = f"a {type(value).__name__} that is too long to show"
+    safe = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text[: _SHOWN + 1])
     return safe if len(safe) <= _SHOWN else safe[: _SHOWN - 1] + "…"
 
 
@@ -61,7 +65,7 @@ def check_characters(field: str, value: object) -> str:
             f"{field} must be text, not {type(value).__name__}.",
             code="not_text",
             field=field,
-            value=shown(value),
+            value=type(value).__name__,
             allowed="text",
         )
     try:
@@ -141,6 +145,6 @@ def _bad_character(field: str, value: str, position: int, what: str) -> InputErr
         f"{field} holds {what} at character {position}, which cannot be stored.",
         code="bad_character",
         field=field,
-        value=shown(value[max(0, position - 10) : position + 10]),
+        value=shown(value[position]),
         allowed="Unicode text without NUL bytes and lone surrogates",
     )

@@ -1,11 +1,17 @@
 """Times: aware UTC inside, naive ones refused at the edge, the given offset kept as text."""
 
+import re
 from datetime import UTC, datetime
 from typing import Final
 
 from memoriale.domain.errors import InputError
 from memoriale.domain.text import shown
 
+# A date alone and a time without an offset pass, so that the error can say what is missing.
+_RFC_3339: Final = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+    r"([Tt ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?([Zz]|[+-][0-9]{2}:[0-9]{2})?)?"
+)
 _EARLIEST: Final = datetime(1, 1, 2, tzinfo=UTC)
 _LATEST: Final = datetime(9999, 12, 30, tzinfo=UTC)
 
@@ -59,6 +65,8 @@ def check_span(valid_from: datetime | None, valid_until: datetime | None) -> Non
 
 
 def _parsed(field: str, value: str) -> datetime:
+    if not _RFC_3339.fullmatch(value):
+        raise _bad_time(field, value, "bad_time")
     try:
         return datetime.fromisoformat(value)
     except ValueError:

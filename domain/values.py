@@ -68,7 +68,8 @@ def canonical_json(value: JsonValue) -> bytes:
     Canonical JSON (RFC 8785) of a value without floats: sorted keys, no spaces, UTF-8.
 
     Numbers are restricted to integers whose form is the same everywhere; a float becomes the
-    string of its shortest repr under the key ``$float``, so equal numbers give equal bytes.
+    string of its shortest repr under the key ``$float``, so equal numbers give equal bytes. A
+    key that begins with ``$`` gets one more, so that no object looks like a number.
     """
     text = json.dumps(_without_floats(value), ensure_ascii=False, separators=(",", ":"))
     return text.encode()
@@ -76,13 +77,18 @@ def canonical_json(value: JsonValue) -> bytes:
 
 def parse_json_strictly(text: str | bytes) -> Any:
     """
-    JSON without the extensions that Python's reader allows: NaN and infinity are refused, and
-    so is a key that stands twice in one object.
+    JSON in UTF-8 without the extensions that Python's reader allows: the words NaN and Infinity
+    are refused, and so is a key that stands twice in one object. A number too large for a float,
+    such as 1e999, becomes infinity; ``check_metadata`` refuses that.
 
     Raises:
         ValueError: With the reason.
     """
-    return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_unique_pairs)
+    text = text if isinstance(text, str) else text.decode()
+    try:
+        return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_unique_pairs)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def _refuse_constant(name: str) -> Any:
@@ -98,12 +104,17 @@ def _unique_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _without_floats(value: JsonValue) -> JsonValue:
     if isinstance(value, float):
-        return {"$float": repr(value)}
+        # Adding zero turns -0.0 into 0.0, which equals it.
+        return {"$float": repr(value + 0.0)}
     if isinstance(value, list | tuple):
         return [_without_floats(item) for item in value]
     if isinstance(value, dict):
-        return {key: _without_floats(value[key]) for key in _in_order(value)}
+        return {_escaped(key): _without_floats(value[key]) for key in _in_order(value)}
     return value
+
+
+def _escaped(key: str) -> str:
+    return f"${key}" if key.startswith("$") else key
 
 
 def _in_order(keys: Iterable[str]) -> list[str]:
@@ -150,9 +161,9 @@ def _checked_key(path: str, key: object) -> str:
 
 def _bad_value(path: str, value: object, allowed: str) -> InputError:
     return InputError(
-        f"{path} is {shown(value)}; allowed are {allowed}.",
+        f"{path} cannot be stored; allowed are {allowed}.",
         code="bad_value",
         field=path,
-        value=shown(value),
+        value=shown(value) if isinstance(value, int | float) else type(value).__name__,
         allowed=allowed,
     )

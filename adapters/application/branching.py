@@ -21,7 +21,8 @@ from memoriale.domain.branches import (
 from memoriale.domain.errors import ConflictError, InputError
 from memoriale.domain.events import Forked, ForkedBody, ForkedHeader, NewEvent
 from memoriale.domain.keys import PersonKey, Subject
-from memoriale.domain.principal import OWNER_TYPES, Principal, Right
+from memoriale.domain.kinds import OWNER_TYPES
+from memoriale.domain.principal import Principal, Right
 from memoriale.domain.record import Columns
 from memoriale.domain.text import shown
 

@@ -10,7 +10,8 @@ from memoriale.domain.access import AccessScope
 from memoriale.domain.decisions import Stamp
 from memoriale.domain.errors import InputError
 from memoriale.domain.keys import KeyStore, PersonKey, Subject
-from memoriale.domain.principal import OWNER_TYPES, Principal
+from memoriale.domain.kinds import OWNER_TYPES
+from memoriale.domain.principal import Principal
 
 MOST_KEPT: Final = 4_096
 """Keys of names kept in memory."""

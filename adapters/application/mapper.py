@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from eventsourcing.domain import DomainEventProtocol
@@ -93,18 +93,20 @@ class LedgerMapper(Mapper[UUID]):
     def _event(
         self, cls: type[Event], row: Row, sections: Sequence[bytes | Erased] | None
     ) -> RecordedEvent:
-        columns = row.columns
-        header = parse_json_strictly(row.header)
         body = None if sections is None or isinstance(sections[0], Erased) else sections[0]
-        header_model, body_model = _models(cls)
-        if columns.schema_version < cls.SCHEMA_VERSION:
-            parsed = None if body is None else parse_json_strictly(body)
-            header, parsed = _upcast(cls, columns.schema_version, header, parsed)
-            opened = None if parsed is None else body_model.model_validate(parsed)
-        else:
-            opened = None if body is None else body_model.model_validate_json(body)
-        event = cls.model_construct(header=header_model.model_validate(header), body=opened)
-        return RecordedEvent(event=event, columns=columns, recorded=row.recorded)
+        try:
+            header, opened = _parsed(cls, row.columns.schema_version, row.header, body)
+        except (ValueError, InputError) as error:
+            # Written from checked models: a changed header, or a kind of another program.
+            raise UnavailableError(
+                f"event {row.recorded.index} cannot be read: {error}. Verify the log; a kind that "
+                "a program registers must be registered here too.",
+                code="unreadable_event",
+                field="index",
+                value=row.recorded.index,
+            ) from None
+        event = cls.model_construct(header=header, body=opened)
+        return RecordedEvent(event=event, columns=row.columns, recorded=row.recorded)
 
     def _class_of(self, columns: Columns) -> type[Event]:
         cls = self._topics.get(columns.topic)
@@ -134,13 +136,21 @@ def _to_json(body: BaseModel) -> bytes:
     return body.__pydantic_serializer__.to_json(body, exclude_defaults=True)
 
 
-def _upcast(
-    cls: type[Event], version: int, header: dict[str, Any], body: dict[str, Any] | None
-) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    while version < cls.SCHEMA_VERSION:
-        header, body = cls.UPCASTERS[version](header, body)
-        version += 1
-    return header, body
+def _parsed(
+    cls: type[Event], version: int, header: str, body: bytes | None
+) -> tuple[BaseModel, BaseModel | None]:
+    header_model, body_model = _models(cls)
+    fields = parse_json_strictly(header)
+    if version == cls.SCHEMA_VERSION:
+        opened = None if body is None else body_model.model_validate_json(body)
+        return header_model.model_validate(fields), opened
+    sealed = None if body is None else parse_json_strictly(body)
+    for step in range(version, cls.SCHEMA_VERSION):
+        fields, sealed = cls.UPCASTERS[step](fields, sealed)
+    return (
+        header_model.model_validate(fields),
+        None if sealed is None else body_model.model_validate(sealed),
+    )
 
 
 @cache

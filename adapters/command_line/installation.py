@@ -20,7 +20,7 @@ def register(app: Typer) -> None:
     """Adds the commands of this module."""
     for command in (init, status, stop, version, migrate):
         app.command()(command)
-    config = Typer(help="The settings.", no_args_is_help=True, rich_markup_mode=None)
+    config = Typer(help="The settings.", rich_markup_mode=None)
     config.command("show")(show_config)
     app.add_typer(config, name="config")
 

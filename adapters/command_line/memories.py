@@ -200,6 +200,7 @@ def _show(page: Page, found: "Recall") -> None:
             (f"{hit.score:.2f}", hit.content, [hit.kind, hit.recorded_at, hit.memory_id])
             for hit in found.hits
         )
-    behind = f", {found.behind} events behind" if found.behind else ""
     rebuilt = ", view rebuilt" if found.rebuilt else ""
-    page.line(f"as of index {found.index}{behind}{rebuilt}")
+    page.line(f"as of index {found.index}{rebuilt}")
+    if found.behind:
+        page.line(f"The view is {found.behind} events behind; ask again, or with a longer --wait.")

@@ -69,7 +69,9 @@ class Output:
     def _write(self, text: str) -> None:
         if self.closed:
             return
-        encoding = "utf-8" if self.as_json else (sys.stdout.encoding or "utf-8")
+        if sys.stdout is None:
+            raise _output_failed("it is closed")
+        encoding = "utf-8" if self.as_json else sys.stdout.encoding
         try:
             sys.stdout.buffer.write(text.encode(encoding, "backslashreplace"))
             sys.stdout.flush()
@@ -78,11 +80,7 @@ class Output:
             _discard_output()
         except OSError as error:
             _discard_output()
-            raise UnavailableError(
-                f"standard output cannot be written: {error.strerror}. What was to be stored is.",
-                code="output_failed",
-                field="stdout",
-            ) from error
+            raise _output_failed(str(error.strerror)) from error
 
 
 class Page:
@@ -212,6 +210,14 @@ def _shown(character: str) -> str:
     if character in _BIDI_CONTROLS or 0xD800 <= code < 0xE000 or code in (0x2028, 0x2029):
         return f"\\u{code:04x}"
     return character
+
+
+def _output_failed(why: str) -> UnavailableError:
+    return UnavailableError(
+        f"standard output cannot be written: {why}. What was to be stored is stored.",
+        code="output_failed",
+        field="stdout",
+    )
 
 
 def _discard_output() -> None:

@@ -209,5 +209,9 @@ def _show_list(page: Page, found: "MemoryPage") -> None:
         (record.index, record.content, [record.kind, record.changed_at, record.memory_id])
         for record in found.memories
     )
+    if not found.memories:
+        page.line("No memories.")
     if found.next is not None:
         page.line(f"more with --after {found.next}")
+    if found.behind:
+        page.line(f"The view is {found.behind} events behind; ask again, or with a longer --wait.")

@@ -6,7 +6,7 @@ user's process. When that user cannot enter the home, the base is a folder below
 ours are never changed. A copy of such a home points at the same database.
 """
 
-import contextlib
+import errno
 import os
 import secrets
 import stat
@@ -194,10 +194,16 @@ def write_text(path: Path, text: str) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Make the entries of a folder durable, where the caller may read it."""
-    with contextlib.suppress(PermissionError):
+    """Make the entries of a folder durable, where the caller may read it and the system can."""
+    try:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    except PermissionError:
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        # Some network file systems know no fsync of folders.
+        if error.errno not in (errno.EINVAL, errno.EBADF):
+            raise
+    finally:
+        os.close(descriptor)

@@ -30,6 +30,8 @@ from memoriale.domain.errors import InputError, UnavailableError
 
 # Long, because after a crash the server first goes through its write-ahead log.
 _START_SECONDS = 120.0
+# Between the server's saying that it is ready and a connection.
+_SILENT_SECONDS = 20.0
 _PRESENCE_SECONDS = 10.0
 _CONNECT_SECONDS = 2
 _POLL_SECONDS = 0.01
@@ -217,19 +219,21 @@ def _check_place(home: Path, layout: Layout, account: Account) -> None:
 def _answers(layout: Layout, logins: Logins) -> bool:
     """Wait for a connection; False when the server has gone meanwhile."""
     url = logins.superuser_url(socket_directory(layout))
+    refusal = "it is still starting"
     deadline = time.monotonic() + _START_SECONDS
-    refusal: str | None = "it is not ready"
     while time.monotonic() < deadline:
         if not postmaster.exists(layout):
             return False
         if postmaster.read_pid_file(layout.data).ready:
-            refusal = _refusal(url)
-            if refusal is None:
+            answer = _refusal(url)
+            if answer is None:
                 return True
+            refusal = answer
             if "password authentication failed" in refusal:
                 raise _wrong_passwords(layout)
             if postmaster.live_pid(layout) is None:
                 postmaster.end_orphans(layout)
+            deadline = min(deadline, time.monotonic() + _SILENT_SECONDS)
         time.sleep(_POLL_SECONDS)
     raise unavailable(
         layout.base,

@@ -59,7 +59,7 @@ class MasterKeyFile:
         return _read(self.path)
 
     def read_successor(self) -> bytes | None:
-        """Return the key that an unfinished rotation left beside the current one, if it is whole."""
+        """Return the whole key that an unfinished rotation left beside the current one, if any."""
         path = leftover(self.path)
         with disk_errors(path):
             match = _HEX.fullmatch(path.read_bytes()) if path.exists() else None

@@ -45,6 +45,7 @@ class RememberFields(ChangeFields, total=False):
     speaker: str | None
     role: str | None
     caption: str | None
+    details: Mapping[str, Any] | None
 
 
 class AmendFields(ChangeFields, total=False):

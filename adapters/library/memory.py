@@ -126,7 +126,8 @@ class Memory:
                 claimed by the source · ``source``, ``source_tier``, ``source_run``,
                 ``evidence``: provenance · ``retention_class`` · ``language``, ``model``,
                 ``prompt_version``: codes stored in clear · ``speaker``, ``role``, ``caption``:
-                of a message · ``reason`` · ``idempotency_key``: a repeated call with the same key
+                of a message · ``details``: further fields of a registered kind · ``reason`` ·
+                ``idempotency_key``: a repeated call with the same key
                 and arguments returns the first receipt · ``actor``: outside id of who says so ·
                 ``correlation_id``, ``causation_id``.
 

@@ -63,7 +63,7 @@ def is_lost_connection(error: psycopg.Error) -> bool:
     """
     state = error.sqlstate or ""
     if state:
-        return state.startswith("08") or state in ("57P01", "57P02", "57P03")
+        return state.startswith(("08", "57P")) or state == "25P03"
     return isinstance(error, pg.OperationalError | pg.InterfaceError)
 
 
@@ -165,6 +165,7 @@ _BY_STATE: Final[dict[str, Maker]] = {
     "23505": _conflict,
     "23P01": _conflict,
     "25006": database_down,
+    "25P03": database_down,
     "28": database_down,
     "3D000": database_down,
     "3F000": _not_migrated,

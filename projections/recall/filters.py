@@ -68,7 +68,7 @@ def access_condition(scope: AccessScope) -> str:
         )
     )
     return any_of(
-        ("visibility = 'tenant'", f"({own} AND {in_session})", f"(NOT {own} AND {named})")
+        ("visibility = 'tenant'", f"({own} AND {in_session})", named)
     )
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 from uuid import UUID
 
-from memoriale.domain.branches import NO_LIMIT
 from memoriale.domain.scoring import compute_composite_score, recency_decay
 from memoriale.projections.embedding import embed_query
 from memoriale.projections.recall.filters import (
@@ -70,7 +69,7 @@ def search(view: RecallView, query: RecallQuery) -> list[Hit]:
 
     Args:
         view: Where to search.
-        query: The question. A line without a limit is read at the view's position.
+        query: The question. Lines are limited to what the view has applied.
 
     Raises:
         UnavailableError: The embedder failed.
@@ -88,10 +87,13 @@ def search(view: RecallView, query: RecallQuery) -> list[Hit]:
 
 
 def pinned_lines(view: RecallView, lines: Sequence[ScopedLine]) -> list[ScopedLine]:
-    """The lines, those without a limit limited to what the view has applied by now."""
-    # A version that a later event closes still holds this limit, so the searches below agree
-    # with each other whatever is posted between them.
-    if all(line.limit != NO_LIMIT for line, _ in lines):
+    """
+    The lines, limited to what the view has applied by now.
+
+    A version that a later event closes still holds such a limit, so reads with these lines agree
+    with each other whatever is posted between them.
+    """
+    if all(line.limit < view.reached for line, _ in lines):
         return list(lines)
     last = view.position() - 1
     return [(replace(line, limit=min(line.limit, last)), scope) for line, scope in lines]

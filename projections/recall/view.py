@@ -41,6 +41,8 @@ class RecallView:
     def __init__(self, table: VersionTable, embedder: Embedder) -> None:
         self.table = table
         self.embedder = embedder
+        self.reached = 0
+        """A position that the view has reached for certain; it may stand further on."""
 
     @classmethod
     def create(cls, folder: Path, embedder: Embedder) -> "RecallView":
@@ -80,7 +82,8 @@ class RecallView:
 
     def position(self) -> int:
         """How many events it has applied."""
-        return int(self.table.sentinel()["seq"])
+        self.reached = int(self.table.sentinel()["seq"])
+        return self.reached
 
     def apply(self, batch: Batch, expected_position: int) -> None:
         """

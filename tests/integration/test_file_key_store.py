@@ -1,21 +1,27 @@
-"""The embedded key store: its files, what it leaves behind, and what it does when damaged."""
+"""The embedded key store: its files, what it leaves behind, backup, rotation and processes."""
 
+import json
 import os
 import shutil
 import stat
 import struct
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+from uuid import UUID
 
 import pytest
 
 from memoriale.adapters.keys.file_store import FileKeyStore
-from memoriale.adapters.keys.key_file import BLOCK_PLACES, FIRST_RECORD
+from memoriale.adapters.keys.key_file import FIRST_RECORD
 from memoriale.domain.errors import UnavailableError
 from memoriale.domain.keys import PersonKey, Subject
 from tests.contracts.key_store import ALICE, BOB, KeyStoreContract, person
+from tests.fixtures.key_files import MANY, change, files, opening_code, record_place
 
-MANY = [Subject("user", f"user-{number}@example.org") for number in range(1500)]
+GOLDEN: dict[str, Any] = json.loads(
+    (Path(__file__).parents[1] / "golden" / "key_store.json").read_text()
+)
 
 
 class TestFileKeyStore(KeyStoreContract):
@@ -24,6 +30,27 @@ class TestFileKeyStore(KeyStoreContract):
     def open_store(self, place: Path) -> FileKeyStore:
         """A folder is a store."""
         return FileKeyStore(place / "keys")
+
+
+def test_a_key_file_of_the_first_release_opens(tmp_path: Path) -> None:
+    """The frozen key file gives its keys and names, and takes new ones."""
+    (tmp_path / "master.key").write_text(GOLDEN["master_key"])
+    with (tmp_path / "store.keys").open("wb") as file:
+        for place, data in GOLDEN["bytes"].items():
+            file.seek(int(place))
+            file.write(bytes.fromhex(data))
+    with FileKeyStore(tmp_path) as store:
+        assert store.store_id == UUID(GOLDEN["store_id"])
+        for tenant, kind, outside_id, pseudonym, key_id, key in GOLDEN["persons"]:
+            subject = Subject(kind, outside_id)
+            ids = (UUID(pseudonym), bytes.fromhex(key_id), bytes.fromhex(key))
+            assert store.find(tenant, subject) == PersonKey(tenant, subject, *ids)
+        for tenant, retention_class, month, key_id, key in GOLDEN["periods"]:
+            period = store.find_period(tenant, retention_class, month)
+            assert period
+            assert (period.key_id.hex(), period.key.hex()) == (key_id, key)
+        assert store.stats() == tuple(GOLDEN["stats"])
+        assert person(store, Subject("user", "new"))
 
 
 def test_only_the_owner_may_read(tmp_path: Path) -> None:
@@ -190,149 +217,13 @@ def test_a_replaced_key_file_is_noticed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("count", [1, 395, 397, 1500])
 def test_the_index_grows_with_the_store(tmp_path: Path, count: int) -> None:
-    """Keys are found at every size of the index, one by one and in batches, also after reopening."""
+    """Keys are found at every size of the index, also after reopening."""
     with FileKeyStore(tmp_path) as store:
         keys = store.get_or_create("acme", MANY[: count // 2])
         keys += [person(store, subject) for subject in MANY[count // 2 : count]]
     with FileKeyStore(tmp_path) as store:
         assert store.get_or_create("acme", MANY[:count]) == keys
         assert store.stats() == (count, 0, 0)
-
-
-def test_a_lost_index_is_made_again(tmp_path: Path) -> None:
-    """Without the index every key is still found, and no new one is made."""
-    with FileKeyStore(tmp_path) as store:
-        keys = store.get_or_create("acme", MANY[:100])
-        store.destroy(keys.pop().key_id)
-        (tmp_path / "store.index").unlink()
-        assert store.get_or_create("acme", MANY[:99]) == keys
-        assert store.find("acme", MANY[99]) is None
-        person(store, ALICE)
-        assert (tmp_path / "store.index").exists()
-    (tmp_path / "store.index").unlink()
-    assert_unchanged(tmp_path, keys)
-
-
-def test_a_damaged_index_is_made_again(tmp_path: Path) -> None:
-    """Whichever byte of the index is changed, every key is still found and none is made anew."""
-    with FileKeyStore(tmp_path) as store:
-        keys = store.get_or_create("acme", MANY[:100])
-    whole = (tmp_path / "store.index").read_bytes()
-    for place in range(0, len(whole), 61):
-        change(tmp_path / "store.index", place, lambda data: bytes([data[0] ^ 0x10]) + data[1:])
-        assert_unchanged(tmp_path, keys)
-    for damaged in (b"", whole[:-1], whole[:700], bytes(len(whole)), whole + b"x"):
-        (tmp_path / "store.index").write_bytes(damaged)
-        assert_unchanged(tmp_path, keys)
-
-
-def test_an_index_of_another_time_is_made_again(tmp_path: Path) -> None:
-    """An older index put beside a newer key file hides nobody."""
-    with FileKeyStore(tmp_path) as store:
-        keys = store.get_or_create("acme", MANY[:100])
-        shutil.copy(tmp_path / "store.index", tmp_path / "older")
-        keys += store.get_or_create("acme", MANY[100:200])
-        for key in keys[150:]:
-            store.destroy(key.key_id)
-    os.replace(tmp_path / "older", tmp_path / "store.index")
-    assert_unchanged(tmp_path, keys[:150])
-
-
-def test_an_index_of_another_store_is_made_again(tmp_path: Path) -> None:
-    """An index that belongs to another key file is not used."""
-    with FileKeyStore(tmp_path / "one") as store:
-        keys = store.get_or_create("acme", MANY[:100])
-    with FileKeyStore(tmp_path / "two") as store:
-        store.get_or_create("acme", MANY[:100])
-    os.replace(tmp_path / "two" / "store.index", tmp_path / "one" / "store.index")
-    assert_unchanged(tmp_path / "one", keys)
-
-
-def test_every_changed_byte_of_a_record_is_noticed(tmp_path: Path) -> None:
-    """A person whose record was changed gets an error that names file and record, no fresh key."""
-    with FileKeyStore(tmp_path) as store:
-        alice = person(store, ALICE)
-        person(store, BOB)
-        place = record_place(tmp_path, alice.key_id)
-        for at in range(place, place + 192):
-            change(tmp_path / "store.keys", at, flip)
-            with pytest.raises(UnavailableError) as caught:
-                person(store, ALICE)
-            assert caught.value.code == "damaged_key_file"
-            assert caught.value.value == f"{tmp_path / 'store.keys'}:{place}"
-            change(tmp_path / "store.keys", at, flip)
-        assert person(store, ALICE) == alice
-
-
-def test_a_damaged_record_harms_nobody_else(tmp_path: Path) -> None:
-    """Other persons are found and made while one record is damaged; without index, none is."""
-    with FileKeyStore(tmp_path) as store:
-        keys = store.get_or_create("acme", [*MANY[:600], ALICE])
-        change(tmp_path / "store.keys", record_place(tmp_path, keys[3].key_id) + 100, flip)
-    with FileKeyStore(tmp_path) as store:
-        assert store.find("acme", ALICE) == keys[-1]
-        assert person(store, BOB)
-    (tmp_path / "store.index").unlink()
-    assert opening_code(tmp_path) == "damaged_key_file"
-
-
-@pytest.mark.parametrize("block", [0, 1])
-def test_one_damaged_commit_block_is_survived(tmp_path: Path, block: int) -> None:
-    """With either commit block changed, every acknowledged key is still there."""
-    for made in range(4):
-        folder = tmp_path / str(made)
-        with FileKeyStore(folder) as store:
-            keys = [person(store, subject) for subject in MANY[:made]]
-        for at in (0, 10, 30, 60, 100):
-            change(folder / "store.keys", BLOCK_PLACES[block] + at, flip)
-            assert_unchanged(folder, keys)
-
-
-def test_two_damaged_commit_blocks_are_noticed(tmp_path: Path) -> None:
-    """Without a whole commit block the file is refused and left alone."""
-    with FileKeyStore(tmp_path) as store:
-        person(store, ALICE)
-    for place in BLOCK_PLACES:
-        change(tmp_path / "store.keys", place + 20, flip)
-    before = files(tmp_path)
-    assert opening_code(tmp_path) == "damaged_key_file"
-    assert files(tmp_path) == before
-
-
-def test_a_changed_header_is_noticed(tmp_path: Path) -> None:
-    """Each byte of the header is checked."""
-    FileKeyStore(tmp_path).close()
-    for at in (0, 7, 10, 12, 27, 28, 31):
-        change(tmp_path / "store.keys", at, flip)
-        assert opening_code(tmp_path) == "damaged_key_file"
-        change(tmp_path / "store.keys", at, flip)
-    assert opening_code(tmp_path) is None
-
-
-def test_a_cut_file_is_noticed(tmp_path: Path) -> None:
-    """A key file that lost acknowledged records is refused."""
-    with FileKeyStore(tmp_path) as store:
-        store.get_or_create("acme", MANY[:10])
-    with (tmp_path / "store.keys").open("r+b") as file:
-        file.truncate(FIRST_RECORD + 192 * 9)
-    assert opening_code(tmp_path) == "damaged_key_file"
-
-
-@pytest.mark.parametrize("kept", [0, 1, 79, 191])
-def test_a_torn_tail_is_overwritten(tmp_path: Path, kept: int) -> None:
-    """The beginning of a record behind the end is cut off, and its place is used again."""
-    with FileKeyStore(tmp_path) as store:
-        keys = store.get_or_create("acme", MANY[:2])
-    path = tmp_path / "store.keys"
-    whole = path.read_bytes()
-    torn = whole[FIRST_RECORD : FIRST_RECORD + kept] + b"\x99" * 50
-    path.write_bytes(whole + torn)
-    with FileKeyStore(tmp_path) as store:
-        assert store.get_or_create("acme", MANY[:2]) == keys
-        assert path.stat().st_size == len(whole)
-        keys.append(person(store, ALICE))
-    assert path.stat().st_size == len(whole) + 192
-    assert_unchanged(tmp_path, keys)
 
 
 def test_a_child_process_may_use_its_parents_store(tmp_path: Path) -> None:
@@ -385,47 +276,3 @@ def with_exit_code(work: Callable[[], None]) -> None:
         code = 0
     finally:
         os._exit(code)
-
-
-def assert_unchanged(folder: Path, keys: list[PersonKey]) -> None:
-    """Open the store and see that it has these persons, with these keys, and no further ones."""
-    with FileKeyStore(folder) as store:
-        found = [store.find(key.tenant, key.subject) for key in keys]
-        assert found == keys
-        assert store.get_or_create("acme", [key.subject for key in keys]) == keys
-        assert store.get_many([key.key_id for key in keys]) == {key.key_id: key.key for key in keys}
-
-
-def opening_code(folder: Path) -> str | None:
-    """The error code when the store is opened, or None if it opens."""
-    try:
-        FileKeyStore(folder).close()
-    except UnavailableError as error:
-        return error.code
-    return None
-
-
-def files(folder: Path) -> dict[str, bytes]:
-    """Every file of the folder."""
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
-
-
-def record_place(folder: Path, key_id: bytes) -> int:
-    """Where the record with this key id begins."""
-    place = (folder / "store.keys").read_bytes().index(key_id, FIRST_RECORD) - 8
-    assert place % 64 == 0
-    return place
-
-
-def flip(data: bytes) -> bytes:
-    """Change one bit of the first byte."""
-    return bytes([data[0] ^ 0x04]) + data[1:]
-
-
-def change(path: Path, place: int, edit: Callable[[bytes], bytes]) -> None:
-    """Rewrite the bytes from ``place`` on, in place."""
-    with path.open("r+b") as file:
-        file.seek(place)
-        data = file.read(16)
-        file.seek(place)
-        file.write(edit(data))

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,8 @@ with FileKeyStore(folder) as store:
         for key in store.get_or_create("acme", subjects):
             print(key.subject.id, key.pseudonym.hex, key.key_id.hex(), flush=False)
         if number % 5 == 4:
-            store.destroy(store.get_or_create("acme", [Subject("team", f"{turn}-{number}")])[0].key_id)
+            (team,) = store.get_or_create("acme", [Subject("team", f"{turn}-{number}")])
+            store.destroy(team.key_id)
         sys.stdout.flush()
 """
 
@@ -71,7 +73,7 @@ class KillAt:
     def __init__(self, patch: pytest.MonkeyPatch, count: int, *, torn: bool) -> None:
         self.left = count
         self._torn = torn
-        for name in self.CALLS:
+        for name in filter(partial(hasattr, os), self.CALLS):
             patch.setattr(os, name, self._counting(name, getattr(os, name)))
 
     def _counting(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
@@ -127,7 +129,7 @@ def test_killed_while_the_store_is_made(tmp_path: Path) -> None:
     assert kill_at_every_call(tmp_path / "keys", lambda f: FileKeyStore(f).close(), check) > 8
 
 
-@pytest.mark.parametrize("size", [1, 30, 400])
+@pytest.mark.parametrize("size", [1, 400])
 def test_killed_while_keys_are_made(tmp_path: Path, size: int) -> None:
     """Killed at any moment, a batch leaves old keys alone; each new one is there whole or not."""
     with FileKeyStore(tmp_path / "keys") as store:
@@ -202,10 +204,11 @@ def test_killed_while_recovering(tmp_path: Path) -> None:
     with FileKeyStore(tmp_path / "keys") as store:
         keys = store.get_or_create("acme", [*MANY[:10], ALICE])
         alice = keys.pop()
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
+    with FileKeyStore(tmp_path / "keys") as store, pytest.MonkeyPatch.context() as patch:
         # The destruction has said what it is going to do and has begun to forget.
         KillAt(patch, 4, torn=True)
-        FileKeyStore(tmp_path / "keys").destroy(alice.key_id)
+        with pytest.raises(Killed):
+            store.destroy(alice.key_id)
     with (tmp_path / "keys" / "store.keys").open("ab") as file:
         file.write(b"\x00\x00\x00\xc0" + b"torn" * 20)
     (tmp_path / "keys" / "store.index").unlink()

@@ -2,6 +2,7 @@
 
 import os
 import random
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,9 @@ from memoriale.adapters.keys.file_store import FileKeyStore
 from memoriale.adapters.keys.index import Index
 from memoriale.adapters.keys.records import StoredKey
 from memoriale.domain.keys import PersonKey, Subject
+
+if sys.platform == "darwin":
+    pytest.skip("the watched system calls are those of Linux", allow_module_level=True)
 
 SECTOR = 512
 MANY = [Subject("user", f"user-{number}") for number in range(450)]
@@ -118,7 +122,7 @@ class Outage:
         self.looked = 0
         self._image = image
         self._disk = Disk(folder, patch)
-        self._disk.changed = lambda: self.look(0.2)
+        self._disk.changed = lambda: self.look(0.12)
 
     def look(self, probability: float) -> None:
         """Check what is left after a loss of power at this moment, with some probability."""
@@ -141,36 +145,37 @@ class Outage:
         victim = self.alive.pop(self.chance.choice(list(self.alive)))
         store.destroy(victim.key_id)
         self.gone.append(victim)
-        for _ in range(3):
+        for _ in range(2):
             self.look(0.9)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_acknowledged_changes_survive_a_loss_of_power(tmp_path: Path, seed: int) -> None:
     """Whenever the power goes, keys that were returned are there and destroyed ones are not."""
     folder = tmp_path / "keys"
     with FileKeyStore(folder) as store, pytest.MonkeyPatch.context() as patch:
         outage = Outage(folder, tmp_path / "image", patch, seed)
         outage.make(store, MANY[:200])
-        for _ in range(30):
+        for _ in range(16):
             if outage.chance.random() < 0.3:
                 outage.destroy(store)
             else:
                 size = outage.chance.choice((1, 1, 1, 2, 60))
                 outage.make(store, outage.chance.sample(MANY, size))
-    assert outage.looked > 30
+    assert outage.looked > 15
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_power_lost_after_a_kill(tmp_path: Path, seed: int) -> None:
     """A batch that a killed process did not sync may go with the power, never half of it."""
     folder = tmp_path / "keys"
     with FileKeyStore(folder) as store, pytest.MonkeyPatch.context() as patch:
         outage = Outage(folder, tmp_path / "image", patch, seed)
         outage.make(store, MANY[:50])
-        with pytest.MonkeyPatch.context() as killing, pytest.raises(KeyboardInterrupt):
+        with pytest.MonkeyPatch.context() as killing:
             killing.setattr(os, "fdatasync", interrupt)
-            store.get_or_create("acme", MANY[50:80])
+            with pytest.raises(KeyboardInterrupt):
+                store.get_or_create("acme", MANY[50:80])
         with FileKeyStore(folder) as after:
             outage.make(after, MANY[70:90])
             outage.look(1)

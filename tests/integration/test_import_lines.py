@@ -110,7 +110,7 @@ def test_equal_lines_are_different_memories_and_repeating_stores_nothing(
 def test_the_same_line_written_otherwise_is_the_same_memory(alice: Memory) -> None:
     """The order of the fields, spaces, escapes and null fields do not make another line."""
     import_lines(alice, ['{"content": "café", "importance": 0.5}'])
-    again = ['{"importance":0.5,"kind":null,"content":"caf\\u00e9"}', b"", "\n"]
+    again: list[str | bytes] = ['{"importance":0.5,"kind":null,"content":"caf\\u00e9"}', b"", "\n"]
     assert counts(import_lines(alice, again)) == (1, 0, 1, 0)
 
 

@@ -38,6 +38,11 @@ def rows_read(database: Database, session: Connection[TupleRow]) -> int:
     """Rows and index entries of the ledger that were read so far."""
     session.execute("SELECT pg_stat_force_next_flush()")
     session.execute("SELECT 1")
+    return counted(database)
+
+
+def counted(database: Database) -> int:
+    """Rows and index entries of the ledger that are in the statistics."""
     with database.connect() as connection:
         found = connection.execute(
             "SELECT (SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) FROM pg_stat_all_tables"
@@ -99,3 +104,37 @@ def test_repeated_append_reads_a_fixed_number_of_rows(
         later = measure([old])
     assert again <= 1000 * 12
     assert later <= 1000 * 12
+
+
+def test_reads_take_the_key_that_serves_them(
+    fresh_database: Database, fresh_ledger: Ledger
+) -> None:
+    """On a table without statistics each look-up reads its own rows, not the whole log."""
+    rows = [event(memory_id=uuid4(), branch=uuid4()) for _ in range(3000)]
+    fresh_ledger.committer.submit_many(append(*rows[at : at + 500]) for at in range(0, 3000, 500))
+    reader, columns = fresh_ledger.reader, rows[1234].columns
+    assert columns.memory_id is not None
+    memory_id = columns.memory_id
+    reads: list[Callable[[], object]] = [
+        lambda: reader.stream(columns.stream_id),
+        lambda: reader.memory(memory_id),
+        lambda: reader.latest([memory_id]),
+        lambda: reader.slice(columns.owner, KIND),
+        lambda: reader.aspect(columns.owner, KIND, None, "fact"),
+        lambda: reader.by_event_id(columns.event_id),
+        lambda: reader.pin_index(1234),
+        lambda: reader.rows(1000, limit=1),
+        reader.head,
+    ]
+    for read in reads:
+        before = settled(fresh_database, fresh_ledger)
+        for _ in range(10):
+            assert read()
+        assert 0 < settled(fresh_database, fresh_ledger) - before <= 10 * 12
+
+
+def settled(database: Database, ledger: Ledger) -> int:
+    """What was read so far, by the one pooled connection as well."""
+    with ledger.datastore.read(ledger.log.tenant) as session:
+        session.execute("SELECT pg_stat_force_next_flush()")
+    return counted(database)

@@ -8,6 +8,7 @@ import psycopg
 import pytest
 from psycopg import errors as pg
 from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from memoriale.adapters.postgres import migrate as migration_module
 from memoriale.adapters.postgres.migrate import (
@@ -20,7 +21,14 @@ from memoriale.adapters.postgres.migrate import (
 from memoriale.domain.errors import InputError, UnavailableError
 from memoriale.domain.record import COLUMNS
 from tests.contracts.ledger import append
-from tests.fixtures.postgres import Database, Ledger, Server, opened, temporary_database
+from tests.fixtures.postgres import (
+    Database,
+    Ledger,
+    Server,
+    opened,
+    temporary_database,
+    unused,
+)
 
 TENANT_TABLES = ["ledger_events", "ledger_heads", "ledger_logs", "ledger_subjects"]
 
@@ -107,6 +115,38 @@ def test_databases_of_one_server_can_be_migrated_at_once(server: Server) -> None
         assert current(one.superuser_url) == current(two.superuser_url) == len(migrations())
 
 
+def test_login_without_superuser_can_migrate(server: Server) -> None:
+    """A login that owns the database and may act as the owner role needs no more to migrate."""
+    name = sql.Identifier(unused("dba"))
+    with (
+        temporary_database(server) as first,
+        psycopg.connect(server.superuser_url, autocommit=True) as admin,
+        temporary_database(server) as database,
+    ):
+        migrate(first.superuser_url)
+        admin.execute(
+            sql.SQL(
+                "CREATE ROLE {} LOGIN PASSWORD 'x' IN ROLE memoriale_owner, memoriale_append,"
+                " memoriale_read, memoriale_project, memoriale_erase"
+            ).format(name)
+        )
+        try:
+            with database.connect() as connection:
+                owned = str(conninfo_to_dict(database.superuser_url)["dbname"])
+                connection.execute(
+                    sql.SQL("ALTER DATABASE {} OWNER TO {}").format(sql.Identifier(owned), name)
+                )
+            url = make_conninfo(database.superuser_url, user=name.as_string()[1:-1], password="x")
+            assert migrate(url) == [step.name for step in migrations()]
+            with opened(Database(url, url)) as ledger:
+                assert ledger.committer.submit(append()).first == 0
+        finally:
+            with database.connect() as connection:
+                connection.execute(sql.SQL("REASSIGN OWNED BY {} TO CURRENT_USER").format(name))
+                connection.execute(sql.SQL("DROP OWNED BY {}").format(name))
+            admin.execute(sql.SQL("DROP ROLE {}").format(name))
+
+
 def test_database_of_another_encoding_is_refused(server: Server) -> None:
     """The ledger needs UTF8, because leaves are over UTF-8."""
     with psycopg.connect(server.superuser_url, autocommit=True) as connection:
@@ -117,7 +157,7 @@ def test_database_of_another_encoding_is_refused(server: Server) -> None:
             )
         )
         try:
-            url = psycopg.conninfo.make_conninfo(server.superuser_url, dbname="ledger_latin1")
+            url = make_conninfo(server.superuser_url, dbname="ledger_latin1")
             with pytest.raises(InputError) as caught:
                 migrate(url)
             assert caught.value.code == "bad_encoding"

@@ -72,6 +72,16 @@ def test_a_topic_or_version_that_is_not_known_is_refused(
     assert refused.value.code == "unknown_topic"
 
 
+@pytest.mark.parametrize("header", ["{}", "not json", '{"content_length":"x"}', "[1]"])
+def test_a_header_that_no_release_wrote_is_a_typed_error(
+    header: str, row: Row, log: TenantLog
+) -> None:
+    """A header changed in the database is reported with the event's index."""
+    with pytest.raises(UnavailableError) as refused:
+        log.mapper.decode([replace(row, header=header)])
+    assert (refused.value.code, refused.value.value) == ("unreadable_event", row.recorded.index)
+
+
 @pytest.mark.parametrize("field", ["event_id", "stream_id"])
 def test_a_body_under_another_event_does_not_open(field: str, row: Row, log: TenantLog) -> None:
     """A sealed body moved to another event or stream is noticed."""

@@ -1,5 +1,6 @@
-"""Killed at any moment, the recall view goes on from where it stood and ends up the same."""
+"""Processes: killed writers, readers beside a writer, and forks."""
 
+import os
 import random
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from memoriale.adapters.embeddings.hashing import HashEmbedder
 from memoriale.projections.recall.schema import OPEN
 from memoriale.projections.recall.view import RecallView
 from tests.fixtures.events import History
+from tests.integration.test_recall_search import ask
 from tests.integration.test_recall_view import posted, rows
 
 ROOT: Final = Path(__file__).parents[2]
@@ -98,3 +100,42 @@ def test_kills_while_posting(tmp_path: Path) -> None:
     assert output.splitlines()[-1].split() == ["digest", clean.digest().value]
     view = RecallView.open(folder, HashEmbedder())
     assert view.compare_vectors(clean) == 0
+
+
+def test_search_while_another_process_posts(tmp_path: Path) -> None:
+    """A search beside a writer sees one state: no memory twice, none lost, never an error."""
+    RecallView.create(tmp_path, HashEmbedder()).close()
+    history = long_history()
+    worker = started(tmp_path)
+    try:
+        view = RecallView.open(tmp_path, HashEmbedder())
+        while worker.poll() is None:
+            before = view.position()
+            hits = ask(view, history, "kite boat", top_k=1_000)
+            found = [hit.memory_id for hit in hits]
+            assert len(found) == len(set(found))
+            remembered = (row.columns for row in history.rows[:before])
+            assert {c.memory_id for c in remembered if c.memory_id} <= set(found)
+        assert worker.wait() == 0
+    finally:
+        worker.kill()
+        worker.communicate()
+
+
+def after_fork(folder: str) -> None:
+    """What the forking process does: uses a view, forks, and uses another in the child."""
+    history = long_history()
+    assert ask(RecallView.open(Path(folder), HashEmbedder()), history, "kite")
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        hits = ask(RecallView.open(Path(folder), HashEmbedder()), history, "kite")
+        os._exit(0 if hits else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_a_view_is_opened_again_after_a_fork(tmp_path: Path) -> None:
+    """LanceDB's threads do not survive a fork; a view opened in the child works all the same."""
+    posted(tmp_path, long_history()).close()
+    code = f"from {__name__} import after_fork; import sys; after_fork(sys.argv[1])"
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, check=True, timeout=120)

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from memoriale.domain.errors import InputError, MissingRightError
 from memoriale.domain.keys import Subject
-from memoriale.domain.principal import ALL_RIGHTS, OWNER_TYPES, Principal, Right, parse_rights
+from memoriale.domain.kinds import OWNER_TYPES
+from memoriale.domain.principal import ALL_RIGHTS, Principal, Right, parse_rights
 
 HOSTILE = [
     "' OR 1=1 --",
@@ -98,13 +99,14 @@ def test_a_scope_key_over_256_bytes_is_refused() -> None:
 
 
 def test_the_first_identity_acts() -> None:
-    """Without an actor the user acts, else the agent, the resource, the session, the team."""
+    """Without an actor the agent acts, else the user, the resource, the session, the team."""
+    order = ["agent", "user", "resource", "session", "team"]
     given_: dict[str, Any] = {name: name[0] for name in OWNER_TYPES}
     acting = []
-    for name in OWNER_TYPES:
+    for name in order:
         acting.append(Principal(tenant="acme", **given_).acting().type)
         del given_[name]
-    assert acting == ["user", "agent", "resource", "session", "team"]
+    assert acting == order
 
 
 @pytest.mark.parametrize("kind", ["user", "agent", "service"])

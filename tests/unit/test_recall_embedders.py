@@ -34,7 +34,8 @@ TEXTS = ["the cat sat on the mat", "a cat on a mat", "stock prices fell", "ä¸Šæµ
 def test_vectors_have_the_width_that_is_said(embedder: Any) -> None:
     """Passages give [number, width], a query [width], float32, of length 1."""
     vectors = embed_passages(embedder, TEXTS)
-    assert (vectors.shape, vectors.dtype) == ((len(TEXTS), embedder.width), numpy.float32)
+    assert vectors.shape == (len(TEXTS), embedder.width)
+    assert vectors.dtype == numpy.float32
     query = embed_query(embedder, TEXTS[0])
     assert numpy.array_equal(query, vectors[0])
     known = vectors[vectors.any(axis=1)]

@@ -10,7 +10,8 @@ import pytest
 from memoriale.domain.access import AccessScope
 from memoriale.domain.branches import Line
 from memoriale.domain.errors import InputError
-from memoriale.domain.kinds import KINDS, Kind
+from memoriale.domain.kinds import Kind, KindTable
+from memoriale.projections.recall import filters
 from memoriale.projections.recall.filters import (
     access_condition,
     any_of,
@@ -85,12 +86,14 @@ def test_only_nearer_lines_override() -> None:
     assert uuid_literal(MAIN) not in condition
 
 
-def test_kinds_that_recall_does_not_find_are_left_out() -> None:
+def test_kinds_that_recall_does_not_find_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """A kind of the table that is not recalled is excluded, asked for or not."""
-    kind = Kind("test_recall_hidden_kind", ("user",), recalled=False)
-    KINDS.register(kind)
-    for query in (QUERY, replace(QUERY, kinds=(kind.name,))):
-        assert f"NOT kind IN ('{kind.name}')" in query_condition(query)
+    kinds = KindTable()
+    kinds.register(Kind("note", ("user",)))
+    kinds.register(Kind("working", ("resource",), recalled=False))
+    monkeypatch.setattr(filters, "KINDS", kinds)
+    for query in (QUERY, replace(QUERY, kinds=("working",))):
+        assert "NOT kind IN ('working')" in query_condition(query)
 
 
 @pytest.mark.parametrize(

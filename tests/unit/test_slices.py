@@ -207,17 +207,32 @@ def test_later_events_of_the_parent_are_not_seen() -> None:
     assert content(history, memory, child, history.head() - 3) == "first"
 
 
-def test_what_a_branch_continues_is_a_ceiling_for_all_its_ancestors() -> None:
-    """A branch that overrode an old version never sees a newer one of an ancestor's."""
+def test_what_a_branch_continues_is_a_ceiling_for_its_ancestors() -> None:
+    """Even where its fork lies ahead, a branch sees nothing that came after what it continues."""
+    history = History()
+    memory = history.remembered("first")
+    child = history.forked("child", at=100)
+    history.corrected(memory, "second")
+    assert content(history, memory, child) == "second"
+    history.amended(memory, branch=child, importance=0.9)
+    history.amended(memory, branch=child, importance=0.8)
+    history.corrected(memory, "third")
+    state = fold_slice(history.events(), history.lineage(child))[memory]
+    assert content(history, memory, child) == "second"
+    assert (state.importance, state.version) == (800, 4)
+
+
+def test_a_grandchild_sees_no_more_than_its_parent_did() -> None:
+    """What a branch does not see of its parent, a branch of it does not see either."""
     history = History()
     memory = history.remembered("first")
     history.corrected(memory, "second")
     child = history.forked("child", at=0)
     grandchild = history.forked("grandchild", parent=child)
     history.amended(memory, branch=grandchild, importance=0.9)
+    state = fold_slice(history.events(), history.lineage(grandchild))[memory]
     assert content(history, memory, grandchild) == "first"
-    states = fold_slice(history.events(), history.lineage(grandchild))
-    assert (states[memory].importance, states[memory].version) == (900, 2)
+    assert (state.importance, state.version) == (900, 2)
 
 
 def test_current_memories_are_valid_unexpired_and_in_order() -> None:

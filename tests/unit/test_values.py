@@ -29,16 +29,22 @@ FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 KEYS = TEXTS | st.sampled_from(["$float", "$", "a", "\uffff", "\U00010000", ""])
 
 
-def json_values(leaves: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+UNMARKED = KEYS.filter(lambda key: not key.startswith("$"))
+"""Keys that no mark of canonical JSON can look like."""
+
+
+def json_values(
+    leaves: st.SearchStrategy[Any], keys: st.SearchStrategy[str] = KEYS
+) -> st.SearchStrategy[Any]:
     """Nested JSON values over some leaves."""
     return st.recursive(
         leaves,
-        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=4),
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(keys, inner, max_size=4),
         max_leaves=12,
     )
 
 
-WITHOUT_FLOATS = json_values(st.none() | st.booleans() | INTEGERS | TEXTS)
+WITHOUT_FLOATS = json_values(st.none() | st.booleans() | INTEGERS | TEXTS, UNMARKED)
 VALUES = json_values(st.none() | st.booleans() | INTEGERS | FLOATS | TEXTS)
 OBJECTS = st.dictionaries(KEYS, VALUES, max_size=4)
 
@@ -208,7 +214,7 @@ def test_canonical_json_does_not_depend_on_key_order(value: JsonValue, random: A
 
 @given(WITHOUT_FLOATS)
 def test_canonical_json_reads_back(value: JsonValue) -> None:
-    """Any reader of JSON gets the value back, with true apart from 1."""
+    """Any reader of JSON gets back a value without floats, with true apart from 1."""
     assert exact(json.loads(canonical_json(value))) == exact(value)
     assert exact(parse_json_strictly(canonical_json(value))) == exact(value)
 
@@ -269,7 +275,7 @@ def test_canonical_json_has_one_form(value: JsonValue, text: str) -> None:
     assert canonical_json(value).decode() == text
 
 
-@given(KEYS, KEYS)
+@given(UNMARKED, UNMARKED)
 def test_keys_stand_in_order_of_their_utf_16_units(one: str, other: str) -> None:
     """A character beyond the basic plane sorts by its surrogates, before U+E000 to U+FFFF."""
     read = json.loads(canonical_json({one: 1, other: 1}))
@@ -279,7 +285,7 @@ def test_keys_stand_in_order_of_their_utf_16_units(one: str, other: str) -> None
 @pytest.mark.parametrize(
     "text",
     [
-        *("NaN", "Infinity", '{"a": -Infinity}', "1e999", "[-1e999]"),
+        *("NaN", "Infinity", '{"a": -Infinity}'),
         *('{"a": 1, "a": 1}', '[{"b": {"a": 1, "a": 2}}]', '{"a": 1, "\\u0061": 2}'),
         *("", "{", "[1,]", "{'a': 1}", "01", "1 2", '"\n"'),
         pytest.param("[" * 100_000, id="deep"),

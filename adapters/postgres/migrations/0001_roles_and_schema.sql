@@ -9,8 +9,13 @@ DO $roles$
 DECLARE
     v_role text;
     v_login text;
-    v_statement text;
-    v_todo text[] := '{}';
+    v_grant text[];
+    v_grants text[] := ARRAY[ARRAY['memoriale_owner', 'memoriale_admin']];
+    -- A login that creates a role administers it from version 16 on without being able to
+    -- act as it, which "MEMBER" does not tell.
+    v_able CONSTANT text := CASE
+        WHEN current_setting('server_version_num')::integer >= 160000 THEN 'SET' ELSE 'MEMBER'
+    END;
 BEGIN
     IF current_setting('server_encoding') <> 'UTF8' THEN
         RAISE EXCEPTION 'the database has the encoding %, the ledger needs UTF8',
@@ -27,22 +32,25 @@ BEGIN
         END IF;
     END LOOP;
 
+    -- Whoever migrates must be able to act as the owner. The roles of the software go to its
+    -- login, or to whoever migrates when there is none of that name.
+    v_grants := v_grants || ARRAY['memoriale_owner', session_user::text];
     v_login := CASE WHEN to_regrole('memoriale_app') IS NULL THEN session_user ELSE 'memoriale_app' END;
     FOREACH v_role IN ARRAY ARRAY['append', 'read', 'project', 'erase'] LOOP
-        v_todo := v_todo || format('GRANT %I TO %I', 'memoriale_' || v_role, v_login);
+        v_grants := v_grants || ARRAY['memoriale_' || v_role, v_login];
     END LOOP;
-    v_todo := v_todo || 'GRANT memoriale_owner TO memoriale_admin'::text;
-    -- Whoever migrates must be able to become the owner; a superuser already is.
-    v_todo := v_todo || format('GRANT memoriale_owner TO %I', session_user);
-    FOREACH v_statement IN ARRAY v_todo LOOP
+    FOREACH v_grant SLICE 1 IN ARRAY v_grants LOOP
         FOR v_attempt IN 1..20 LOOP
+            EXIT WHEN pg_has_role(v_grant[2], v_grant[1], v_able);
             BEGIN
-                EXECUTE v_statement;
-                EXIT;
+                EXECUTE format('GRANT %I TO %I', v_grant[1], v_grant[2]);
             EXCEPTION WHEN unique_violation OR internal_error THEN
                 PERFORM pg_sleep(0.05);
             END;
         END LOOP;
+        IF NOT pg_has_role(v_grant[2], v_grant[1], v_able) THEN
+            RAISE EXCEPTION 'the role % could not be granted to %', v_grant[1], v_grant[2];
+        END IF;
     END LOOP;
 END
 $roles$;
