@@ -209,6 +209,7 @@ def payload_of(command: Remember) -> Payload:
                 f"memories of kind {command.kind} have no field {shown(name)!r}.",
                 code="wrong_kind",
                 field=name if name in named else f"details.{shown(name)}",
+                value=shown(name),
                 allowed=own,
             )
     try:
@@ -219,6 +220,7 @@ def payload_of(command: Remember) -> Payload:
             f"details of kind {command.kind}: {first['msg']}.",
             code="bad_value",
             field="details." + ".".join(shown(str(part)) for part in first["loc"]),
+            value=type(first.get("input")).__name__,
             allowed=first["msg"],
         ) from None
 
