@@ -45,10 +45,6 @@ class Section(NamedTuple):
     ciphertext: bytes
     """With the authentication tag at its end."""
 
-    def split_key_ids(self) -> tuple[bytes, ...]:
-        """Return the key ids one by one, the period's last."""
-        return split_key_ids(self.key_ids)
-
 
 @dataclass(frozen=True, slots=True)
 class Erased:

@@ -359,11 +359,9 @@ class PostedView(Generic[V]):
             return None
 
     def _report_damage(self, generation: Generation) -> None:
-        # A reader of a generation that was swapped out meets missing files: no damage.
-        live = self.generations.current()
+        # If it was swapped out meanwhile, the mark does no harm: names are not used again.
         with self._mutex:
-            if live == generation:
-                self._damaged = generation.folder.name
+            self._damaged = generation.folder.name
             self._retire()
 
 

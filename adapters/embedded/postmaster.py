@@ -12,12 +12,13 @@ from pathlib import Path
 from memoriale.adapters.embedded.failures import unavailable
 from memoriale.adapters.embedded.layout import Layout, read_text
 from memoriale.adapters.embedded.locks import held, open_lock, wait_for_lock
-from memoriale.adapters.embedded.processes import look_up, wait_until, working_in
+from memoriale.adapters.embedded.processes import look_up, quit_all_in, wait_until
 from memoriale.adapters.embedded.sockets import PORT, forget_socket_directory
 
 _LARGEST_LOG = 4 * 1024 * 1024
 _LOCK_SECONDS = 5.0
 _IMMEDIATE_SECONDS = 10.0
+_ORPHAN_SECONDS = 0.5
 _READY_LINE = 7
 
 # Given on the command line, so that no configuration file weakens them. What people store must
@@ -92,9 +93,11 @@ def exists(layout: Layout) -> bool:
 
 def end_orphans(layout: Layout) -> None:
     """End what a killed postmaster left behind: a backend deep in a query does not notice."""
-    for pid in working_in(layout.data, "postgres"):
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGQUIT)
+    owner = layout.data.stat()
+    switched = os.geteuid() != owner.st_uid
+    user, group = (owner.st_uid, owner.st_gid) if switched else (None, None)
+    quit_all_in(layout.data, "postgres", user, group)
+    wait_until(lambda: not held(layout.server_lock), _ORPHAN_SECONDS)
 
 
 def command(program: str, layout: Layout, sockets: Path) -> list[str]:
@@ -168,8 +171,6 @@ def _signal(layout: Layout, number: signal.Signals) -> None:
 
 
 def _is_gone(layout: Layout) -> bool:
-    if not exists(layout):
-        return True
-    if live_pid(layout) is None:
+    if exists(layout) and live_pid(layout) is None:
         end_orphans(layout)
-    return False
+    return not exists(layout)

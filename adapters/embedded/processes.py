@@ -3,7 +3,7 @@
 import os
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,19 +67,36 @@ def from_ps(pid: int) -> Process | None:
     return Process(pid, int(uid), command[0] if command else "", state.startswith("Z"))
 
 
-def working_in(folder: Path, name: str) -> Iterator[int]:
+def quit_all_in(folder: Path, name: str, user: int | None, group: int | None) -> None:
     """
-    Ids of live processes called `name` whose working directory is `folder`.
+    Send SIGQUIT to every process called `name` whose working directory is `folder`.
 
-    None where the system has no /proc, and none that this user may not look into.
+    Args:
+        folder: The working directory.
+        name: Name of the program.
+        user: User id to look as, with `group`: root itself may not see where another user's
+            process works, as in a container without the right to trace. None to stay.
+        group: Group id, given together with `user`.
+
+    Does nothing on a system without /proc.
     """
-    for entry in _PROC.glob("[0-9]*"):
-        try:
-            if (entry / "comm").read_text().strip() == name and (entry / "cwd").samefile(folder):
-                yield int(entry.name)
-        except (OSError, UnicodeDecodeError):
-            # Gone since it was listed, a zombie, or somebody else's.
-            continue
+    script = """
+        for place in /proc/[0-9]*; do
+            read -r name < "$place/comm" && [ "$name" = "$1" ] &&
+                [ "$place/cwd" -ef "$2" ] && kill -QUIT "${place#/proc/}"
+        done
+        true
+    """
+    subprocess.run(
+        ["/bin/sh", "-c", script, "sh", name, str(folder)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        cwd="/",
+        user=user,
+        group=group,
+        extra_groups=None if user is None else [],
+        check=True,
+    )
 
 
 def start_detached(

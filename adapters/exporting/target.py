@@ -32,16 +32,18 @@ def target_path(out: str | os.PathLike[str], tenant: str, index: int, suffix: st
     Raises:
         InputError: There is something at the path that is neither a folder nor a file, or no
             folder to write in.
+        UnavailableError: This user may not look there.
     """
     text = os.fspath(out)
     if not text or "\0" in text:
         raise _bad_place(text, "it is not a path")
     path = Path(text)
-    if text.endswith(os.sep) or path.is_dir():
-        path = path / f"{_UNSAFE.sub('-', tenant)}-{index}{suffix}"
-    if path.exists() and not path.is_file():
-        raise _bad_place(text, "something other than a file stands there")
-    return path.absolute()
+    with _disk_errors(path):
+        if text.endswith(os.sep) or path.is_dir():
+            path = path / f"{_UNSAFE.sub('-', tenant)}-{index}{suffix}"
+        if path.exists() and not path.is_file():
+            raise _bad_place(text, "something other than a file stands there")
+        return path.absolute()
 
 
 @contextmanager

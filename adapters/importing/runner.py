@@ -11,7 +11,6 @@ from memoriale.adapters.importing.keys import LineKeys
 from memoriale.adapters.importing.lines import parse_line, read_lines
 from memoriale.adapters.importing.locomo import Conversation, Turn
 from memoriale.adapters.importing.report import ImportInterruptedError, ImportReport, Rejection
-from memoriale.adapters.keys.tags import tag_key
 from memoriale.adapters.library.memory import Memory
 from memoriale.domain.errors import ConflictError, InputError, MemorialeError, UnavailableError
 from memoriale.domain.principal import Right
@@ -99,9 +98,10 @@ def import_lines(
 class _Import:
     def __init__(self, memory: Memory) -> None:
         # Once for the whole import, before anything is read.
-        memory._allow("import", Right.USE, Right.OPERATE)
+        memory.allow("import", Right.USE, Right.OPERATE)
         self._memory = memory
-        self._keys = LineKeys(tag_key(memory._services.log.identities.tenant().key))
+        identities = memory.services.log.identities
+        self._keys = LineKeys(identities.tag_key(identities.tenant()))
         self._started = time.monotonic()
         self.report = ImportReport()
 
@@ -169,12 +169,12 @@ class _Import:
             raise failure
 
     def _answers(self, batch: list[Item]) -> list[Receipt | MemorialeError]:
-        answers = self._memory.remember_many([item.given for item in batch])
+        answers = self._memory.store_many([item.given for item in batch])
         for _ in range(_ATTEMPTS):
             again = [n for n, answer in enumerate(answers) if isinstance(answer, ConflictError)]
             if not again:
                 break
-            repeated = self._memory.remember_many([batch[n].given for n in again])
+            repeated = self._memory.store_many([batch[n].given for n in again])
             for place, answer in zip(again, repeated, strict=True):
                 answers[place] = answer
         return answers

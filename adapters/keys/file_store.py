@@ -51,7 +51,8 @@ class FileKeyStore:
         UnavailableError: The files cannot be used, and the code says why:
             ``missing_key_file``, ``missing_master_key``, ``bad_master_key``,
             ``wrong_master_key``, ``unknown_key_file_version``, ``damaged_key_file``,
-            ``locked``, ``key_store_unavailable``; ``closed`` after ``close``.
+            ``replaced_key_file``, ``locked``, ``key_store_unavailable``; ``closed`` after
+            ``close``.
     """
 
     def __init__(
@@ -120,8 +121,8 @@ class FileKeyStore:
         """
         Replace the master key by a fresh random one. No data key, tag or sealed byte changes.
 
-        The old key is overwritten in its file. After a crash at any moment the store opens
-        with the old or the new key, and the next opening finishes the rotation.
+        The old key is overwritten in its file, so no other store may use that file. After a
+        crash at any moment the next opening finishes the rotation or takes it back.
         """
         with self._settled() as keys:
             successor = self._master.write_successor()
@@ -191,15 +192,26 @@ class FileKeyStore:
     @contextmanager
     def _settled(self) -> Iterator[IndexedKeyFile]:
         """Hold the lock, with nothing left over from a crash."""
-        if self._closed:
-            self._open_keys()
         with self._lock.held():
+            if self._closed:
+                self._open_keys()
             keys = self._keys
             if keys is None or not keys.file.is_at_path():
-                keys = self._open(create=keys is None)
+                keys = self._reopen(keys)
             keys.settle()
             self._keys = keys
             yield keys
+
+    def _reopen(self, before: IndexedKeyFile | None) -> IndexedKeyFile:
+        keys = self._open(create=before is None)
+        if before and before.file.secret.store_id != keys.file.secret.store_id:
+            raise UnavailableError(
+                f"{self._path} was replaced by the file of another store. Open the store again.",
+                code="replaced_key_file",
+                field="keystore",
+                value=str(self._path),
+            )
+        return keys
 
     def _open(self, *, create: bool) -> IndexedKeyFile:
         with disk_errors(self._path):
@@ -213,8 +225,7 @@ class FileKeyStore:
                     field="keystore",
                     value=str(self._path),
                 )
-            master = self._master.read() if self._master.exists() else self._master.create()
-            KeyFile.create(self._path, master)
+            KeyFile.create(self._path, self._master.read_or_create())
         current, successor = self._master.read(), self._master.read_successor()
         file = KeyFile.open(self._path, [current, *([successor] if successor else [])])
         self._finish_rotation(file, successor)

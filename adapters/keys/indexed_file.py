@@ -20,6 +20,8 @@ from memoriale.adapters.keys.store_secret import StoreSecret
 
 # How much of the index may stay unsynced: about 500 records, entered again in 10 ms.
 _UNSYNCED_BYTES = 96 * 1024
+# An index further behind than this is made again: that needs no list of the records.
+_BEHIND_BYTES = 16 * 1024 * 1024
 
 
 class Query(NamedTuple):
@@ -171,6 +173,8 @@ class IndexedKeyFile:
         if coverage.through > latest.end or (fresh and not self._is_of_this_past(coverage)):
             raise DamagedIndexError
         start = coverage.durable if fresh else coverage.through
+        if latest.end - start > _BEHIND_BYTES:
+            raise DamagedIndexError
         if start < latest.end:
             self._enter(list(self.file.walk(start)))
 

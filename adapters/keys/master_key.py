@@ -1,7 +1,10 @@
 """The master key's file: 32 random bytes in hexadecimal, 0600, wrapping the store's secret."""
 
+import fcntl
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from memoriale.adapters.keys.disk import (
@@ -34,11 +37,19 @@ class MasterKeyFile:
         with disk_errors(self.path):
             return self.path.exists()
 
-    def create(self) -> bytes:
-        """Make a random master key, durably, and return it."""
-        key = os.urandom(KEY_BYTES)
-        publish(self.path, _text(key))
-        return key
+    def read_or_create(self) -> bytes:
+        """
+        Return the master key; if there is none, make a random one, durably.
+
+        The folder is locked meanwhile: two stores that are made at once and share the file
+        must not each make a key, of which one would be lost.
+        """
+        with _locked(self.path.parent):
+            if self.exists():
+                return self.read()
+            key = os.urandom(KEY_BYTES)
+            publish(self.path, _text(key))
+            return key
 
     def read(self) -> bytes:
         """
@@ -67,6 +78,8 @@ class MasterKeyFile:
 
     def write_successor(self) -> bytes:
         """Make a random key beside the current one, durably, and return it."""
+        # Fails now rather than in adopt, if the current key cannot be overwritten.
+        DiskFile(self.path)
         key = os.urandom(KEY_BYTES)
         file = DiskFile(leftover(self.path), create=True)
         file.write(_text(key), 0)
@@ -92,6 +105,18 @@ class MasterKeyFile:
         file.write(bytes(file.size()), 0)
         file.sync()
         remove(path)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    with disk_errors(folder):
+        fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        with disk_errors(folder):
+            fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
 
 
 def _text(key: bytes) -> bytes:

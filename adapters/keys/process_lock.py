@@ -53,10 +53,11 @@ class ProcessLock:
             self._mutex.release()
 
     def close(self) -> None:
-        """Let go of the lock file."""
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            os.close(fd)
+        """Let go of the lock file, when the thread that holds the lock has finished."""
+        with self._mutex:
+            fd, self._fd = self._fd, -1
+            if fd >= 0:
+                os.close(fd)
 
     def __del__(self) -> None:
         self.close()

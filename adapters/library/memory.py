@@ -33,6 +33,8 @@ from memoriale.domain.text import check_text
 
 if TYPE_CHECKING:
     from memoriale.adapters.application.recalling import Recall
+    from memoriale.adapters.importing.report import ImportReport
+    from memoriale.adapters.importing.runner import Progress
 
 Answers = list[Receipt | MemorialeError]
 """For each item its receipt, or the error that refused it."""
@@ -55,7 +57,7 @@ class Memory:
     def __init__(
         self, tenant: Tenant, settings: Settings, principal: Principal, branch: str = MAIN
     ) -> None:
-        self._services, self._settings, self._pid = tenant, settings, os.getpid()
+        self.services, self._settings, self._pid = tenant, settings, os.getpid()
         self.principal = principal
         self.branch_name = branch
 
@@ -67,7 +69,7 @@ class Memory:
             name: A branch that the principal may use; ``main`` always exists.
         """
         self._resolved(name)
-        return Memory(self._services, self._settings, self.principal, name)
+        return Memory(self.services, self._settings, self.principal, name)
 
     def fork(
         self,
@@ -89,25 +91,25 @@ class Memory:
             reason: Why; sealed.
         """
         parent = self._resolved()
-        self._allow("fork", Right.USE)
+        self.allow("fork", Right.USE)
         if not any(getattr(self.principal, f) for f in _PRINCIPAL_FIELDS):
-            self._allow("fork", Right.REVIEW)
-        pin = self._services.reading.pin(at)
+            self.allow("fork", Right.REVIEW)
+        pin = self.services.reading.pin(at)
         child = None
         principal = self.principal
         if resource is not None:
             principal = replace(principal, user=None, agent=None, session=None, resource=resource)
             child = principal.identity("resource")
         reason = None if reason is None else check_text("reason", reason)
-        self._services.branching.fork(
+        self.services.branching.fork(
             self.principal, name, parent, pin.index, child=child, reason=reason
         )
-        return Memory(self._services, self._settings, principal, name)
+        return Memory(self.services, self._settings, principal, name)
 
     def branches(self) -> Branches:
         """The branches that the principal may use, ``main`` first."""
-        self._allow("branches", Right.USE)
-        return self._services.branching.visible(self.principal)
+        self.allow("branches", Right.USE)
+        return self.services.branching.visible(self.principal)
 
     def remember(self, content: str, **given: Unpack[RememberFields]) -> Receipt:
         """
@@ -134,10 +136,10 @@ class Memory:
         Raises:
             ConflictError: Others kept replacing the same subject.
         """
-        self._allow("remember", Right.USE)
+        self.allow("remember", Right.USE)
         principal, rest = self._acting(given)
         command = self._remember_command(content, rest)
-        return self._services.writing.remember(principal, self._resolved(), command)
+        return self.services.writing.remember(principal, self._resolved(), command)
 
     def remember_many(self, items: Iterable[str | Mapping[str, Any]]) -> Answers:
         """
@@ -151,23 +153,47 @@ class Memory:
         Returns:
             For each item its receipt, or the error that refused it.
         """
-        self._allow("remember", Right.USE)
-        branch = self._resolved()
+        self.allow("remember", Right.USE)
+        asked = list(items)
+        if any(self._is_anothers(item) for item in asked):
+            self.allow("import", Right.OPERATE)
+        return self.store_many(asked)
+
+    def import_lines(
+        self, lines: Iterable[bytes | str], *, progress: "Progress | None" = None
+    ) -> "ImportReport":
+        """
+        Makes a memory of each JSON line; repeating it stores nothing twice.
+
+        Args:
+            lines: One JSON object each; bytes are UTF-8.
+            progress: Called after each batch.
+
+        Returns:
+            How many were read, remembered, skipped and rejected, and why. Right: ``operate``.
+
+        Raises:
+            ImportInterruptedError: The database cannot be used any more; its ``report`` says how
+                far the import came.
+        """
+        from memoriale.adapters.importing.runner import import_lines
+
+        return import_lines(self, lines, progress=progress)
+
+    def store_many(self, items: Iterable[str | Mapping[str, Any]]) -> Answers:
+        """``remember_many`` for surfaces of this package that have asked for the right."""
         answers: list[MemorialeError | None] = []
         good: list[tuple[Principal, commands.Remember]] = []
-        operating = False
         for item in items:
             try:
                 principal, given = self._for_item(item)
-                if principal != self.principal and not operating:
-                    self._allow("import", Right.OPERATE)
-                    operating = True
                 good.append((principal, self._remember_command(given.pop("content", None), given)))
                 answers.append(None)
             except InputError as error:
                 answers.append(error)
         principals, asked = [p for p, _ in good], [c for _, c in good]
-        stored = iter(self._services.writing.remember_many(principals, branch, asked))
+        branch = self._resolved()
+        stored = iter(self.services.writing.remember_many(principals, branch, asked))
         return [next(stored) if answer is None else answer for answer in answers]
 
     def correct(
@@ -259,7 +285,7 @@ class Memory:
         """
         from memoriale.adapters.application.recalling import Question
 
-        self._allow("recall", Right.USE)
+        self.allow("recall", Right.USE)
         question = Question(
             query=query,
             top_k=top_k,
@@ -274,7 +300,7 @@ class Memory:
             wait=self._settings.wait if wait is None else wait,
             strict=strict,
         )
-        return self._services.recalling.recall(self.principal, self._resolved(), question)
+        return self.services.recalling.recall(self.principal, self._resolved(), question)
 
     def show(
         self, memory_id: UUID | str, *, as_of: AsOf = None, all_owners: bool = False
@@ -288,9 +314,9 @@ class Memory:
             all_owners: Whoever's it is; rights ``audit`` and ``content``.
         """
         scope = self._reader_scope("show", all_owners)
-        branch, pin = self._resolved(), self._services.reading.pin(as_of)
+        branch, pin = self._resolved(), self.services.reading.pin(as_of)
         found = commands.parse_id("memory_id", memory_id)
-        state = self._services.reading.memory(found, branch, scope, pin.limit)
+        state = self.services.reading.memory(found, branch, scope, pin.limit)
         return self._presenter(branch).memory(state)
 
     def history(
@@ -298,9 +324,9 @@ class Memory:
     ) -> History:
         """Every version of a memory, oldest first; arguments as for ``show``."""
         scope = self._reader_scope("history", all_owners)
-        branch, pin = self._resolved(), self._services.reading.pin(as_of)
+        branch, pin = self._resolved(), self.services.reading.pin(as_of)
         found = commands.parse_id("memory_id", memory_id)
-        events = self._services.reading.history(found, branch, scope, pin.limit)
+        events = self.services.reading.history(found, branch, scope, pin.limit)
         return self._presenter(branch).history(events)
 
     def list(
@@ -330,7 +356,7 @@ class Memory:
         """
         from memoriale.adapters.application.recalling import Question
 
-        self._allow("list", Right.USE)
+        self.allow("list", Right.USE)
         question = Question(
             query="every memory",
             top_k=limit,
@@ -343,7 +369,7 @@ class Memory:
             strict=strict,
         )
         branch = self._resolved()
-        page = self._services.recalling.page(self.principal, branch, question, after)
+        page = self.services.recalling.page(self.principal, branch, question, after)
         presenter = self._presenter(branch)
         return MemoryPage(
             memories=tuple(presenter.memory(state) for state in page.states),
@@ -353,29 +379,30 @@ class Memory:
         )
 
     def _change(self, name: str, principal: Principal, command: "commands.Command") -> Receipt:
-        self._allow(name, Right.USE)
-        return self._services.writing.change(principal, self._resolved(), command)  # type: ignore[arg-type]
+        self.allow(name, Right.USE)
+        return self.services.writing.change(principal, self._resolved(), command)  # type: ignore[arg-type]
 
-    def _allow(self, command: str, *rights: Right) -> None:
+    def allow(self, command: str, *rights: Right) -> None:
+        """Checks rights and records their use, for surfaces of this package."""
         if self._pid != os.getpid():
             raise ForkedHandleError(
                 "this handle was made before os.fork; open a ledger in the child process."
             )
-        self._services.gate.allow(self.principal, command, *rights)
+        self.services.gate.allow(self.principal, command, *rights)
 
     def _reader_scope(self, command: str, all_owners: bool) -> AccessScope:
         rights = (Right.AUDIT, Right.CONTENT) if all_owners else ()
-        self._allow(command, Right.USE, *rights)
-        identities = self._services.log.identities
+        self.allow(command, Right.USE, *rights)
+        identities = self.services.log.identities
         scope = identities.scope(self.principal, everything=all_owners)
         return branch_scope(scope, self._resolved())
 
     def _resolved(self, name: str | None = None) -> BranchView:
-        return self._services.branching.resolve(self.principal, name or self.branch_name)
+        return self.services.branching.resolve(self.principal, name or self.branch_name)
 
     def _presenter(self, branch: BranchView) -> Presenter:
         names = {b.id: b.name or str(b.id) for b in branch.known.values()}
-        return Presenter(self._services.log.identities, names)
+        return Presenter(self.services.log.identities, names)
 
     def _acting(self, given: Mapping[str, Any]) -> tuple[Principal, dict[str, Any]]:
         rest = dict(given)
@@ -388,6 +415,12 @@ class Memory:
         if self.principal.namespace is not None:
             given.setdefault("namespace", self.principal.namespace)
         return commands.remember(self._settings.limits, content, **given)
+
+    def _is_anothers(self, item: str | Mapping[str, Any]) -> bool:
+        if isinstance(item, str):
+            return False
+        named = {f: item[f] for f in _PRINCIPAL_FIELDS if item.get(f) is not None}
+        return any(value != getattr(self.principal, f) for f, value in named.items())
 
     def _for_item(self, item: str | Mapping[str, Any]) -> tuple[Principal, dict[str, Any]]:
         given = {"content": item} if isinstance(item, str) else dict(item)

@@ -139,7 +139,8 @@ class LedgerRecorder(ApplicationRecorder):
         **kwargs: Any,
     ) -> list[int]:
         """
-        Store events in one append and return a ``RecordedId`` for each.
+        Store events in one append and return a ``RecordedId`` for each. When an earlier call
+        stored the append, each is that of the earlier append's first event.
 
         Args:
             stored_events: ``LedgerStoredEvent`` objects with a ``NewRow`` each.
@@ -157,6 +158,10 @@ class LedgerRecorder(ApplicationRecorder):
             return []
         rows = tuple(_new_row(event) for event in stored_events)
         receipt = self.committer.submit(Append(rows, tuple(guards)))
+        if not receipt.created:
+            # The append stored before may have more events or fewer; the library wants one id
+            # for each that it gave.
+            return [RecordedId(receipt.first + 1, receipt) for _ in rows]
         return [RecordedId(event.index + 1, receipt) for event in receipt.events]
 
     def select_events(

@@ -94,7 +94,7 @@ def recall(stage: Stage) -> dict[str, object]:
     users = [stage.ledger.memory(tenant=TENANT, user=f"user-{n}") for n in range(OWNERS)]
     users[0].recall("catch up first", wait=3_600)
     ours = median_ms(lambda n: users[n % OWNERS].recall(questions[n], top_k=10), len(questions))
-    owners = [next(iter(u._services.log.identities.scope(u.principal).owners)) for u in users]
+    owners = [next(iter(u.services.log.identities.scope(u.principal).owners)) for u in users]
     with view.read(wait=600) as reading:
         table, embed = reading.view.table, reading.view.embedder.embed_query
         vectors = [embed(question) for question in questions[:100]]

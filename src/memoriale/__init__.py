@@ -17,6 +17,7 @@ from memoriale.domain.namespaces import is_ancestor, resolve_scope, scope_key, s
 from memoriale.domain.scoring import compute_composite_score, recency_decay
 
 if TYPE_CHECKING:
+    from memoriale.adapters.importing.report import ImportInterruptedError
     from memoriale.adapters.library.ledger import Ledger
     from memoriale.adapters.library.memory import Memory
     from memoriale.domain.principal import Principal, Right
@@ -27,6 +28,7 @@ __all__ = [
     "ConflictError",
     "CorruptViewError",
     "ForkedHandleError",
+    "ImportInterruptedError",
     "InputError",
     "Ledger",
     "MemorialeError",
@@ -49,6 +51,7 @@ __all__ = [
 
 # Loaded when first asked for, so that the command line starts fast.
 _LAZY = {
+    "ImportInterruptedError": "memoriale.adapters.importing.report",
     "Ledger": "memoriale.adapters.library.ledger",
     "Memory": "memoriale.adapters.library.memory",
     "Principal": "memoriale.domain.principal",

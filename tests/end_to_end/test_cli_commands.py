@@ -36,6 +36,7 @@ def test_every_option_of_remember_reaches_the_memory(cli: CommandLine) -> None:
     """What was given on the command line is what `show` has, times with their own offset."""
     receipt = cli.remember(
         "Everything",
+        *("--tenant", "everything"),
         *("--kind", "message", "--owner", "user", "--importance", "0.25", "--confidence", "0.5"),
         *("--tag", "a", "--tag", "b", "--metadata", '{"n": [1, 2.5, null]}'),
         *("--valid-from", "2026-01-01T00:00:00+02:00", "--valid-until", "2027-01-01T00:00:00Z"),
@@ -43,7 +44,9 @@ def test_every_option_of_remember_reaches_the_memory(cli: CommandLine) -> None:
         *("--evidence", "tape", "--retention", "short", "--speaker", "Alice", "--role", "guest"),
         *("--caption", "a cup", "--namespace", "org/team", "--about", "bob", "--about", "carol"),
     )
-    shown = cli("show", receipt["memory_id"], "--user", "alice", "--json").json()
+    shown = cli(
+        *("show", receipt["memory_id"], "--user", "alice", "--tenant", "everything", "--json")
+    ).json()
     assert shown["importance"] == 0.25
     assert shown["confidence"] == 0.5
     assert shown["tags"] == ["a", "b"]

@@ -338,19 +338,32 @@ def is_named(uid: int) -> bool:
     return True
 
 
-@pytest.mark.parametrize("home_mode", [0o700, 0o755, 0o777])
-def test_roots_home_is_refused_to_another_user(home_mode: int) -> None:
-    """Whatever its mode, the home made by root is an error that names both users."""
+def test_roots_home_is_refused_to_another_user(home: Path) -> None:
+    """Whatever its mode, the home made by root is an error that names its owner."""
     user = nobody()
-    with temporary_home(home_mode) as home:
-        start(home, idle_seconds=0)
+    server = start(home, idle_seconds=0)
+    for home_mode in (0o700, 0o755, 0o777):
+        home.chmod(home_mode)
         with Client(home, user=user) as client:
             found = client.read()
             assert client.close() == UnavailableError.exit_code
         assert found["field"] == "home"
         assert "root" in found["message"]
         assert "MEMORIALE_HOME" in found["message"]
-        assert running(home)
+    assert answer(server.superuser_url) == 1
+
+
+def test_a_home_closed_later_to_the_servers_user_is_an_error(home: Path) -> None:
+    """Root's server cannot enter it any more; opening it again helps."""
+    only_root()
+    start(home, idle_seconds=0).release()
+    assert stop(home)
+    home.chmod(0o700)
+    with pytest.raises(UnavailableError, match="cannot enter") as refused:
+        start(home, idle_seconds=0)
+    assert refused.value.code == "home_unreachable"
+    home.chmod(0o711)
+    start(home, idle_seconds=0).release()
 
 
 def test_a_users_home_is_refused_to_root() -> None:

@@ -15,13 +15,14 @@ import pytest
 
 from memoriale.adapters.embedded import running, start, stop
 from memoriale.adapters.embedded.layout import Layout
-from memoriale.adapters.embedded.processes import from_proc, from_ps, look_up, working_in
+from memoriale.adapters.embedded.processes import from_proc, from_ps, look_up
 from memoriale.domain.errors import UnavailableError
 from tests.fixtures.embedded import (
     Client,
     answer,
     eventually,
     has_ended,
+    is_alive,
     layout_of,
     postmaster_of,
     temporary_home,
@@ -139,28 +140,34 @@ def test_a_killed_postmaster_is_replaced(old_home: Path) -> None:
     assert_opens(old_home)
 
 
-def test_a_backend_that_outlives_its_postmaster_is_ended(old_home: Path) -> None:
-    """A long computation does not notice the loss; the next start does not wait for it."""
-    server = start(old_home, idle_seconds=0)
+@contextmanager
+def orphaned_backend(home: Path) -> Iterator[int]:
+    """A backend at a long computation whose postmaster has been killed."""
+    server = start(home, idle_seconds=0)
+    postmaster = postmaster_of(home)
     with psycopg.connect(server.superuser_url) as connection:
         backend = connection.info.backend_pid
         connection.pgconn.send_query(b"SELECT count(*) FROM generate_series(1, 100000000000)")
-        os.kill(postmaster_of(old_home), signal.SIGKILL)
-        assert eventually(lambda: list(working_in(server.data_directory, "postgres")) == [backend])
-        assert_opens(old_home)
+        os.kill(postmaster, signal.SIGKILL)
+        assert eventually(lambda: not is_alive(postmaster))
+        assert is_alive(backend)
+        yield backend
         connection.pgconn.finish()
+    server.release()
+
+
+def test_a_backend_that_outlives_its_postmaster_is_ended(old_home: Path) -> None:
+    """A long computation does not notice the loss; the next start does not wait for it."""
+    with orphaned_backend(old_home) as backend:
+        assert_opens(old_home)
+        assert not is_alive(backend)
 
 
 def test_a_stop_ends_what_a_killed_postmaster_left(old_home: Path) -> None:
     """Stop counts an orphaned backend as the server, and ends it."""
-    server = start(old_home, idle_seconds=0)
-    with psycopg.connect(server.superuser_url) as connection:
-        connection.pgconn.send_query(b"SELECT count(*) FROM generate_series(1, 100000000000)")
-        os.kill(postmaster_of(old_home), signal.SIGKILL)
+    with orphaned_backend(old_home) as backend:
         assert stop(old_home)
-        assert list(working_in(server.data_directory, "postgres")) == []
-        connection.pgconn.finish()
-    server.release()
+        assert not is_alive(backend)
 
 
 def test_an_initialisation_cut_off_half_way_is_done_again(home: Path) -> None:

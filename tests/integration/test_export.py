@@ -5,6 +5,7 @@ import os
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,21 +20,34 @@ from memoriale.adapters.library.memory import Memory
 from memoriale.domain.errors import InputError
 from memoriale.domain.keys import Subject
 from memoriale.domain.record import COLUMNS
+from tests.fixtures.embedded import interpreter, nobody, python_environment
 from tests.fixtures.ledger import HASHING
 
-# Exports with a limit on the size of files.
+# Exports, and again with a limit on the size of files: by then every key exists, so that the
+# export is the only file that grows.
 ELSEWHERE = """
 import json, os, resource, sys
 import memoriale
 from memoriale.adapters.exporting.runner import export
 home, url, embedder, tenant, out, limit = sys.argv[1:]
 with memoriale.open(home=home, database_url=url, embedder=embedder) as ledger:
-    ledger.tenant(tenant).log.head()
+    export(ledger, tenant=tenant, out=out)
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), resource.RLIM_INFINITY))
     try:
         export(ledger, tenant=tenant, out=out)
     except memoriale.MemorialeError as error:
         print(json.dumps(error.as_dict()))
+"""
+
+WITHOUT_RIGHTS = """
+import json, sys
+from memoriale.adapters.exporting.target import replaced, target_path
+from memoriale.domain.errors import UnavailableError
+try:
+    with replaced(target_path(sys.argv[1], "t", 0, ".jsonl")):
+        pass
+except UnavailableError as error:
+    print(json.dumps(error.as_dict()))
 """
 
 
@@ -209,7 +223,9 @@ def test_an_export_longer_than_a_page_is_whole(
     assert [record["index"] for record in read(tmp_path / "x")] == list(range(2 * PAGE + 3))
 
 
-@pytest.mark.parametrize("out", ["", "a\0b", "no/such/folder/x.jsonl", "file/x.jsonl", "pipe"])
+@pytest.mark.parametrize(
+    "out", ["", "a\0b", "no/such/folder/x.jsonl", "file/x.jsonl", "pipe", "x" * 300]
+)
 def test_a_place_that_cannot_hold_a_file_is_refused(
     alice: Memory,
     shared_ledger: Ledger,
@@ -248,7 +264,6 @@ def test_a_full_disk_leaves_nothing(
     file is untouched. The limit on the size of files stands for a full disk."""
     alice.remember_many([f"note {n} " + "x" * 1000 for n in range(200)])
     out = tmp_path / "x.jsonl"
-    out.write_text("earlier")
     run = subprocess.run(
         [
             *(sys.executable, "-c", ELSEWHERE),
@@ -261,8 +276,29 @@ def test_a_full_disk_leaves_nothing(
     assert run.returncode == 0, run.stderr.decode()
     error = json.loads(run.stdout)
     assert (error["code"], error["field"], error["retry"]) == ("unwritable", "out", True)
-    assert out.read_text() == "earlier"
+    assert len(read(out)) == 200
     assert list(tmp_path.iterdir()) == [out]
+
+
+def test_a_folder_without_rights_is_unavailable() -> None:
+    """Where this user may not write, the error says so and nothing is made."""
+    user = nobody()
+    with tempfile.TemporaryDirectory(prefix="export-", dir="/tmp") as folder:
+        Path(folder).chmod(0o755)
+        run = subprocess.run(
+            [interpreter(user), "-c", WITHOUT_RIGHTS, f"{folder}/x.jsonl"],
+            env=python_environment(),
+            user=user,
+            group=user,
+            extra_groups=[],
+            cwd="/",
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
+        assert run.returncode == 0, run.stderr.decode()
+        assert json.loads(run.stdout)["code"] == "unwritable"
+        assert list(Path(folder).iterdir()) == []
 
 
 def test_what_a_killed_export_left_is_removed(

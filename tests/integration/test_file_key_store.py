@@ -5,7 +5,10 @@ import os
 import shutil
 import stat
 import struct
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -123,6 +126,16 @@ def test_a_given_master_key_is_used_as_it_is(tmp_path: Path) -> None:
     assert (tmp_path / "given").read_text() == f"  {'ab' * 32}\n\n"
     with FileKeyStore(tmp_path / "keys", master_key=tmp_path / "given") as store:
         assert store.find("acme", ALICE) == alice
+
+
+def test_stores_made_at_once_may_share_a_master_key(tmp_path: Path) -> None:
+    """Of several stores that are made at the same moment, none loses the shared key."""
+    folders = [tmp_path / str(number) for number in range(12)]
+    with ThreadPoolExecutor(12) as threads:
+        list(threads.map(lambda folder: make(folder, tmp_path / "master"), folders))
+    for folder in folders:
+        with FileKeyStore(folder, master_key=tmp_path / "master") as store:
+            assert store.find("acme", ALICE)
 
 
 def test_a_wrong_master_key_is_told_apart(tmp_path: Path) -> None:
@@ -255,10 +268,37 @@ def test_a_lock_that_stays_held_is_an_error(tmp_path: Path) -> None:
     assert opening_code(tmp_path) is None
 
 
+def test_closing_waits_for_a_writer(tmp_path: Path) -> None:
+    """A store closed by one thread while others write ends their calls cleanly."""
+    store = FileKeyStore(tmp_path)
+    made: list[PersonKey] = []
+    started = threading.Event()
+
+    def write() -> None:
+        with suppress(UnavailableError):
+            for subject in MANY:
+                made.append(person(store, subject))
+                started.set()
+
+    with ThreadPoolExecutor(4) as threads:
+        writing = [threads.submit(write) for _ in range(4)]
+        started.wait(30)
+        store.close()
+    assert [future.exception() for future in writing] == [None] * 4
+    with FileKeyStore(tmp_path) as again:
+        assert [again.find("acme", key.subject) for key in made] == made
+
+
 def test_a_folder_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
     """A path below a file gives a typed error that names it."""
     (tmp_path / "file").touch()
     assert opening_code(tmp_path / "file" / "keys") == "key_store_unavailable"
+
+
+def make(folder: Path, master: Path) -> None:
+    """Make a store with one person in it."""
+    with FileKeyStore(folder, master_key=master) as store:
+        person(store, ALICE)
 
 
 def in_child(store: FileKeyStore, alice: PersonKey) -> None:

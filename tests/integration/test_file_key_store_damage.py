@@ -1,6 +1,7 @@
 """The embedded key store with damaged, lost, cut and exchanged files."""
 
 import os
+import resource
 import shutil
 from pathlib import Path
 
@@ -130,6 +131,36 @@ def test_a_changed_header_is_noticed(tmp_path: Path) -> None:
         assert opening_code(tmp_path) == "damaged_key_file"
         change(tmp_path / "store.keys", at, flip)
     assert opening_code(tmp_path) is None
+
+
+def test_the_file_of_another_store_is_refused(tmp_path: Path) -> None:
+    """A store whose file is exchanged for another store's says so before it writes."""
+    with FileKeyStore(tmp_path / "one") as store:
+        FileKeyStore(tmp_path / "two").close()
+        os.replace(tmp_path / "two" / "master.key", tmp_path / "one" / "master.key")
+        os.replace(tmp_path / "two" / "store.keys", tmp_path / "one" / "store.keys")
+        with pytest.raises(UnavailableError) as caught:
+            person(store, ALICE)
+        assert caught.value.code == "replaced_key_file"
+
+
+def test_a_full_disk_stores_nothing(tmp_path: Path) -> None:
+    """A batch that does not fit leaves no part of itself, and the store goes on afterwards."""
+    with FileKeyStore(tmp_path) as store:
+        keys = store.get_or_create("acme", MANY[:5])
+        size = (tmp_path / "store.keys").stat().st_size
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size + 300, limits[1]))
+        try:
+            with pytest.raises(UnavailableError) as caught:
+                store.get_or_create("acme", MANY[5:50])
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert caught.value.code == "key_store_unavailable"
+        assert (tmp_path / "store.keys").stat().st_size == size
+        assert store.stats() == (5, 0, 0)
+        keys += store.get_or_create("acme", MANY[5:50])
+    assert_unchanged(tmp_path, keys)
 
 
 def test_a_cut_file_is_noticed(tmp_path: Path) -> None:

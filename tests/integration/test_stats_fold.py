@@ -4,6 +4,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -12,7 +13,9 @@ from memoriale.domain.events import ReasonCode
 from memoriale.domain.memory import MemoryState, project_memory
 from memoriale.domain.record import Row
 from memoriale.projections.stats.view import StatsView
+from tests.contracts.view import eventful_history
 from tests.fixtures.events import ALICE, BOB, History
+from tests.integration.test_stats_view import mixed_history
 
 COMPARED: Final = (
     "memory_id",
@@ -148,10 +151,7 @@ def expected(history: History, row: Row) -> dict[str, Any]:
     return found
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
-@given(histories(), st.integers(1, 9))
-def test_versions_equal_a_fold(history: History, size: int) -> None:
-    """Each row of memory_versions is the fold of the memory up to that event, bodies left out."""
+def check_equals_fold(history: History, size: int) -> None:
     names = ["recorded_from", "recorded_until", *COMPARED]
     with tempfile.TemporaryDirectory() as folder:
         view = StatsView.create(Path(folder))
@@ -166,3 +166,17 @@ def test_versions_equal_a_fold(history: History, size: int) -> None:
     assert found == [{name: row[name] for name in names} for row in wanted]
     known = history.branches.values() if history.rows else ()
     assert set(branches) == {(b.id, b.parent, b.at, b.owner) for b in known}
+
+
+@pytest.mark.parametrize("size", [1, 3, 100])
+def test_known_histories(size: int) -> None:
+    """Histories with memories that go on on branches of branches equal their fold."""
+    check_equals_fold(eventful_history(), size)
+    check_equals_fold(mixed_history(), size)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@given(histories(), st.integers(1, 9))
+def test_versions_equal_a_fold(history: History, size: int) -> None:
+    """Each row of memory_versions is the fold of the memory up to that event, bodies left out."""
+    check_equals_fold(history, size)

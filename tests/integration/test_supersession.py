@@ -108,6 +108,21 @@ def test_a_retry_with_the_same_key_returns_the_same_receipt(
     assert shared_ledger.tenant(tenant).log.head() == 1
 
 
+def test_a_retry_answers_as_the_first_call_whatever_happened_since(alice: Memory) -> None:
+    """A fact is sent again after it was replaced, and its successor after that: the receipts are
+    the first ones, although another append would now have other events."""
+    first = alice.remember("e-mail", idempotency_key="1", **CONTACT)  # type: ignore[arg-type]
+    second = alice.remember("phone", idempotency_key="2", **CONTACT)  # type: ignore[arg-type]
+    for content, key, receipt in (("e-mail", "1", first), ("phone", "2", second)):
+        again = alice.remember(content, idempotency_key=key, **CONTACT)  # type: ignore[arg-type]
+        assert not again.created
+        assert (again.memory_id, again.event_id, again.index) == (
+            receipt.memory_id,
+            receipt.event_id,
+            receipt.index,
+        )
+
+
 def test_the_same_key_with_other_content_is_an_error(alice: Memory) -> None:
     """A key that stands for another request is refused, whatever differs in it."""
     alice.remember("e-mail", idempotency_key="k")

@@ -158,6 +158,28 @@ def test_sweep_without_a_pointer(generations: Generations) -> None:
     assert not old.folder.exists()
 
 
+class PublishedLate(Generations):
+    """Generations of which one is published just after a sweep has read the pointer."""
+
+    late: Generation | None = None
+
+    def current(self) -> Generation | None:
+        live, late, self.late = super().current(), self.late, None
+        if late is not None:
+            self.publish(late)
+        return live
+
+
+def test_sweep_beside_a_publisher(tmp_path: Path) -> None:
+    """A generation that is published while a sweep runs is kept."""
+    generations = PublishedLate(tmp_path)
+    made(generations)
+    building = generations.begin("x")
+    generations.late = building
+    generations.sweep()
+    assert generations.current() == building
+
+
 def test_sweep_leaves_other_files_alone(generations: Generations) -> None:
     """A sweep touches only what generations are called."""
     made(generations)
