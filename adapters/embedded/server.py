@@ -1,6 +1,7 @@
 """Starting, joining and stopping the embedded server of a home."""
 
 import os
+import re
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -35,6 +36,8 @@ _SILENT_SECONDS = 20.0
 _PRESENCE_SECONDS = 10.0
 _CONNECT_SECONDS = 2
 _POLL_SECONDS = 0.01
+_TRIES = 3
+_SEVERE = re.compile("FATAL|PANIC")
 # initdb cuts paths off after 1,023 bytes and goes on; what it appends to ours takes up to 63.
 _LONGEST_BASE = 960
 
@@ -154,10 +157,16 @@ def _serve(home: Path, layout: Layout) -> Logins:
             return logins
     if postmaster.exists(layout):
         raise _wrong_passwords(layout)
-    logins, log_start = _launch(home, layout)
-    if not _answers(layout, logins):
-        raise _start_failure(home, layout, log_start)
-    return logins
+    lines: list[str] = []
+    for _ in range(_TRIES):
+        logins, log_start = _launch(home, layout)
+        if _answers(layout, logins):
+            return logins
+        lines = _log_lines(layout, log_start)
+        # One that ended without giving a reason was killed from outside: try again.
+        if any(_SEVERE.search(line) for line in lines):
+            break
+    raise _start_failure(home, layout, lines)
 
 
 def _launch(home: Path, layout: Layout) -> tuple[Logins, int]:
@@ -263,14 +272,17 @@ def _refusal(url: str) -> str | None:
     return None
 
 
-def _start_failure(home: Path, layout: Layout, log_start: int) -> UnavailableError:
-    lines: list[str] = []
+def _log_lines(layout: Layout, start: int) -> list[str]:
     with suppress(OSError), layout.log.open("rb") as log:
-        log.seek(log_start)
-        lines = os.fsdecode(log.read()).splitlines()
+        log.seek(start)
+        return os.fsdecode(log.read()).splitlines()
+    return []
+
+
+def _start_failure(home: Path, layout: Layout, lines: list[str]) -> UnavailableError:
     if any(tells_of_full_disk(line) for line in lines):
         return disk_full(layout.base)
-    severe = [line for line in lines if "FATAL" in line or "PANIC" in line]
+    severe = [line for line in lines if _SEVERE.search(line)]
     reason = (severe or lines or ["it left no message"])[-1]
     return unavailable(
         home,

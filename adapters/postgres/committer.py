@@ -12,10 +12,7 @@ from typing import Final, Self
 from weakref import WeakSet
 
 import psycopg
-from psycopg import Connection
-from psycopg.rows import TupleRow
 
-from memoriale.adapters.postgres import encoding
 from memoriale.adapters.postgres.append import Answer, Append, Wait, call_append
 from memoriale.adapters.postgres.datastore import Datastore
 from memoriale.adapters.postgres.errors import is_lost_connection, translate
@@ -30,9 +27,11 @@ MAX_BYTES: Final = 8 * 1024 * 1024
 RETRY_SECONDS: Final = 10.0
 """How long a call is repeated after its connection was lost."""
 
+IDLE_SECONDS: Final = 10.0
+"""After which a committer's thread ends; the next append starts another."""
+
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 1.0
-_left_behind: list[object] = []
 
 
 class _Slot:
@@ -76,7 +75,6 @@ class Committer:
         self.log = log
         self._listeners: WeakSet[threading.Event] = WeakSet()
         self._closed = False
-        self._connection: Connection[TupleRow] | None = None
         self._start_anew()
         _committers.add(self)
 
@@ -152,9 +150,7 @@ class Committer:
         self._thread: threading.Thread | None = None
 
     def _forked(self) -> None:
-        # The parent's thread still owns the connection and will answer what is queued.
-        _left_behind.append(self._connection)
-        self._connection = None
+        # The parent's thread will answer what is queued.
         self._start_anew()
 
     def _enqueue(self, appends: Iterable[Append]) -> list[_Slot]:
@@ -179,11 +175,8 @@ class Committer:
             while batch := self._next_batch(batch):
                 batch = self._commit(batch)
         except BaseException as error:
-            # First the connection: after the rest a new thread may already have its own.
-            self._disconnect()
             self._abandon(batch, error)
             raise
-        self._disconnect()
 
     def _abandon(self, batch: list[_Slot], error: BaseException) -> None:
         """Answer everybody when the thread ends by a defect, so that nobody waits for ever."""
@@ -216,13 +209,21 @@ class Committer:
         if self._held:
             return self._held.popleft()
         try:
-            slot = self._queue.get(block=block)
+            slot = self._queue.get(block=block, timeout=IDLE_SECONDS)
         except Empty:
-            return None
+            return self._rest() if block else None
         if slot is None and not block:
             # The sign to stop is the last item; it is read again when nothing else is left.
             self._queue.put(None)
         return slot
+
+    def _rest(self) -> _Slot | None:
+        """Ends an idle thread, so that a log at rest costs nothing; the next append starts one."""
+        with self._lock:
+            if not self._queue.empty():
+                return self._queue.get()
+            self._thread = None
+            return None
 
     def _commit(self, batch: list[_Slot]) -> list[_Slot]:
         """Give every slot of a batch its answer and return those that go into the next one."""
@@ -254,31 +255,18 @@ class Committer:
         sent = False
         while True:
             try:
-                connection = self._connect()
-                sent = True
-                return call_append(connection, self.log.tenant, self.log.log_id, appends)
+                with self.datastore.lent_appender() as connection:
+                    sent = True
+                    return call_append(connection, self.log.tenant, self.log.log_id, appends)
             except (psycopg.Error, UnavailableError) as error:
-                if isinstance(error, psycopg.Error):
-                    if not is_lost_connection(error):
-                        raise
-                    self._disconnect()
+                if isinstance(error, psycopg.Error) and not is_lost_connection(error):
+                    raise
                 if not sent:
                     raise
                 if time.monotonic() + pause > deadline:
                     raise _uncertain(str(error).partition("\n")[0]) from error
             time.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
-
-    def _connect(self) -> Connection[TupleRow]:
-        if self._connection is None:
-            self._connection = self.datastore.connect_for_appending()
-            encoding.prepare(self._connection)
-        return self._connection
-
-    def _disconnect(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
 
 
 def _uncertain(why: str) -> UnavailableError:

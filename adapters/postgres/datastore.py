@@ -15,6 +15,7 @@ from psycopg.abc import Buffer
 from psycopg.adapt import Loader
 from psycopg.rows import TupleRow
 
+from memoriale.adapters.postgres.encoding import prepare
 from memoriale.adapters.postgres.errors import is_lost_connection, translated
 from memoriale.adapters.postgres.location import connection_settings, place_of
 from memoriale.domain.errors import InputError, UnavailableError
@@ -22,6 +23,9 @@ from memoriale.domain.leaf import EPOCH
 
 MAX_READERS: Final = 8
 """Connections for reading that one process holds at most."""
+
+MAX_APPENDERS: Final = 8
+"""Connections for appending that the logs of one process share."""
 
 _WAIT: Final = 10.0
 
@@ -68,6 +72,7 @@ class Datastore:
         """Host, port and database, for messages; never a password."""
         self._closed = False
         self._idle: list[Connection[TupleRow]]
+        self._idle_appenders: list[Connection[TupleRow]]
         self._start_anew()
         _datastores.add(self)
 
@@ -107,6 +112,38 @@ class Datastore:
             yield connection
 
     @contextmanager
+    def lent_appender(self) -> Iterator[Connection[TupleRow]]:
+        """
+        A connection for one call of ``ledger.append``, shared by the logs of the process.
+
+        Errors of psycopg pass as they are: the committer must tell a lost connection from a
+        refusal.
+
+        Raises:
+            InputError: The datastore is closed.
+            UnavailableError: The database cannot be reached, or all appenders are busy.
+        """
+        self._require_open()
+        appenders = self._appenders
+        if not appenders.acquire(timeout=_WAIT):
+            raise UnavailableError(
+                f"All {MAX_APPENDERS} appending connections are busy. Try again.",
+                code="appenders_busy",
+            )
+        try:
+            with self._lock:
+                connection = self._idle_appenders.pop() if self._idle_appenders else None
+            if connection is None:
+                connection = self.connect_for_appending()
+                prepare(connection)
+            try:
+                yield connection
+            finally:
+                self._keep(connection, self._idle_appenders)
+        finally:
+            appenders.release()
+
+    @contextmanager
     def read(self, tenant: str) -> Iterator[Connection[TupleRow]]:
         """
         A pooled connection with the role ``memoriale_read`` in a read-only transaction that
@@ -139,11 +176,12 @@ class Datastore:
             readers.release()
 
     def close(self) -> None:
-        """Close the reading connections of this process. Calling it again does nothing."""
+        """Close the idle connections of this process. Calling it again does nothing."""
         with self._lock:
             self._closed = True
-            idle = self._idle
-            self._idle = []
+            idle = [*self._idle, *self._idle_appenders]
+            self._idle.clear()
+            self._idle_appenders.clear()
         for connection in idle:
             connection.close()
 
@@ -156,12 +194,14 @@ class Datastore:
     def _start_anew(self) -> None:
         self._lock = threading.Lock()
         self._readers = threading.BoundedSemaphore(MAX_READERS)
+        self._appenders = threading.BoundedSemaphore(MAX_APPENDERS)
         self._idle = []
+        self._idle_appenders = []
 
     def _forked(self) -> None:
         # The parent still speaks through these sockets: the child must neither use nor close
         # them, so it keeps them and looks away.
-        _left_behind.append(self._idle)
+        _left_behind.append([self._idle, self._idle_appenders])
         self._start_anew()
 
     def _begin(self, tenant: str) -> Connection[TupleRow]:
@@ -195,10 +235,13 @@ class Datastore:
         if connection.info.transaction_status != pq.TransactionStatus.IDLE:
             with suppress(psycopg.Error):
                 connection.rollback()
+        self._keep(connection, self._idle)
+
+    def _keep(self, connection: Connection[TupleRow], idle: list[Connection[TupleRow]]) -> None:
         with self._lock:
             usable = connection.info.transaction_status == pq.TransactionStatus.IDLE
             if usable and not self._closed:
-                self._idle.append(connection)
+                idle.append(connection)
                 return
         connection.close()
 

@@ -194,9 +194,7 @@ def test_a_defect_is_one_line_and_a_traceback_only_on_request(cli: CommandLine) 
         assert (b"Traceback" in run.stderr) is traceback
 
 
-def _on_terminal(
-    cli: CommandLine, *arguments: str, stderr: int | None = None
-) -> tuple[bytes, int]:
+def _on_terminal(cli: CommandLine, *arguments: str, stderr: int | None = None) -> tuple[bytes, int]:
     """What a command writes to a terminal, and its exit code."""
     leader, follower = pty.openpty()
     process = subprocess.Popen(

@@ -26,6 +26,7 @@ from tests.fixtures.embedded import (
     layout_of,
     postmaster_of,
     python_environment,
+    temporary_home,
 )
 
 
@@ -39,14 +40,16 @@ def watchdog_of(home: Path) -> int:
     pytest.skip("no /proc to find the watchdog in")
 
 
-def test_two_first_starts_at_the_same_instant_give_one_server(home: Path) -> None:
+@pytest.mark.parametrize("mode", [0o755, 0o700])
+def test_two_first_starts_at_the_same_instant_give_one_server(mode: int) -> None:
     """Processes that start in a new home together share one server with one set of passwords."""
-    at = time.time() + 0.5
-    with Client(home, at=at) as first, Client(home, at=at) as second:
-        one, other = first.read(), second.read()
-        assert one["superuser_url"] == other["superuser_url"]
-        query = "SELECT pg_postmaster_start_time()"
-        assert answer(one["superuser_url"], query) == answer(other["superuser_url"], query)
+    with temporary_home(mode) as home:
+        at = time.time() + 0.5
+        with Client(home, at=at) as first, Client(home, at=at) as second:
+            one, other = first.read(), second.read()
+            assert one["superuser_url"] == other["superuser_url"]
+            query = "SELECT pg_postmaster_start_time()"
+            assert answer(one["superuser_url"], query) == answer(other["superuser_url"], query)
 
 
 def test_starts_of_many_threads_give_one_server(home: Path) -> None:
