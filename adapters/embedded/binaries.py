@@ -93,11 +93,19 @@ def binaries_for(account: Account, keep: int) -> Binaries:
     package = wheel_folder()
     folder = package / "pginstall" / "bin"
     if not account.reaches(folder):
-        folder = _copied(package, _version(folder, None)) / _PACKAGE / "pginstall" / "bin"
+        # Root may ask the server's program for its version, and nothing else.
+        root = Account(os.geteuid(), os.getegid(), "root", switched=False)
+        folder = _copied(package, _version(folder, root)) / _PACKAGE / "pginstall" / "bin"
     return Binaries(folder, _version(folder, account), account, keep)
 
 
 def wheel_folder() -> Path:
+    """
+    The folder of the installed package.
+
+    Raises:
+        UnavailableError: It is not installed; the message holds the line that installs it.
+    """
     # Found, not imported: importing it starts what its own supervisor needs.
     spec = importlib.util.find_spec(_PACKAGE)
     for place in (spec.submodule_search_locations or []) if spec else []:
@@ -110,8 +118,7 @@ def wheel_folder() -> Path:
     )
 
 
-def _version(folder: Path, account: Account | None) -> str:
-    # Root may ask for the version, and nothing else.
+def _version(folder: Path, account: Account) -> str:
     answer = _run([str(folder / "postgres"), "-V"], account=account, folder=Path("/"))
     found = re.search(r"\d+(\.\d+)*", answer)
     return found.group() if found else answer.strip()
@@ -120,12 +127,11 @@ def _version(folder: Path, account: Account | None) -> str:
 def _run(
     command: list[str],
     *,
-    account: Account | None,
+    account: Account,
     folder: Path,
     text: str = "",
     keep: Sequence[int] = (),
 ) -> str:
-    account = account or Account(os.geteuid(), os.getegid(), "", switched=False)
     try:
         answer = subprocess.run(
             command,
@@ -143,6 +149,8 @@ def _run(
         )
     except subprocess.CalledProcessError as error:
         raise _failed(folder, command[0], os.fsdecode(error.stderr)) from error
+    except OSError as error:
+        raise _failed(folder, command[0], f"error: {error.strerror}") from error
     except subprocess.TimeoutExpired as error:
         raise _failed(folder, command[0], f"no end after {_PATIENCE:g} seconds") from error
     return os.fsdecode(answer.stdout)

@@ -55,7 +55,8 @@ def disk_full(path: Path) -> UnavailableError:
 
 def _explained(home: Path, error: OSError) -> UnavailableError:
     place = error.filename if isinstance(error.filename, str) else str(home)
-    if error.errno in _FULL:
+    # A copy of many files fails with a list of errors and no number.
+    if error.errno in _FULL or tells_of_full_disk(str(error)):
         return disk_full(home)
     if error.errno in _READ_ONLY:
         return unavailable(
@@ -67,7 +68,7 @@ def _explained(home: Path, error: OSError) -> UnavailableError:
     return unavailable(
         home,
         "home_unusable",
-        f"The embedded database in {home} cannot be used: {place}: {error.strerror}.",
+        f"The embedded database in {home} cannot be used: {place}: {error.strerror or error}.",
     )
 
 

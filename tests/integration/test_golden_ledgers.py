@@ -28,6 +28,9 @@ def test_a_ledger_of_an_earlier_format_reads_as_it_did(
     folder = GOLDEN / name
     restore(fresh_database.superuser_url, folder / "rows.jsonl")
     shutil.copytree(folder / "keys", tmp_path / "keys")
+    (tmp_path / "keys").chmod(0o700)
+    for file in (tmp_path / "keys").iterdir():
+        file.chmod(0o600)
     url = fresh_database.app_url
     with memoriale.open(home=tmp_path, database_url=url, embedder=EMBEDDER, wait=30) as ledger:
         found = json.loads(json.dumps(readings(ledger)))
