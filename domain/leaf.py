@@ -1,13 +1,13 @@
 """The leaf of an event: the bytes that its hash in the Merkle tree covers (RFC 6962)."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from operator import attrgetter
 from struct import pack
 from typing import Any, Final
-from uuid import UUID
 
-from memoriale.domain.record import LEAF_COLUMNS, Row
+from memoriale.domain.record import LEAF_COLUMNS, Columns, Recorded, Row
 
 LEAF_DOMAIN: Final = b"memoriale/leaf/1"
 EPOCH: Final = datetime(2000, 1, 1, tzinfo=UTC)
@@ -28,8 +28,12 @@ def leaf_data(row: Row) -> bytes:
     Args:
         row: A stored row with every column.
     """
-    fields = (_field(column.type, row.value(column.name)) for column in LEAF_COLUMNS)
-    return _sized(LEAF_DOMAIN) + b"".join(fields)
+    values = (*_COLUMNS(row.columns), *_RECORDED(row.recorded), row.header)
+    fields = [
+        _NULL if (value := values[place]) is None else encode(value)
+        for place, encode in _LEAF_FIELDS
+    ]
+    return _TAG + b"".join(fields)
 
 
 def leaf_hash(row: Row) -> bytes:
@@ -51,28 +55,35 @@ def _sized(data: bytes) -> bytes:
     return pack(">I", len(data)) + data
 
 
-def _field(type_: str, value: Any) -> bytes:
-    if value is None:
-        return _NULL
-    if type_.endswith("[]"):
-        return _sized(_list(type_[:-2], value))
-    return _sized(_ENCODERS[type_](value))
+def _list(encode: Callable[[Any], bytes]) -> Callable[[Any], bytes]:
+    def encoded(items: Sequence[Any]) -> bytes:
+        return _sized(pack(">I", len(items)) + b"".join(map(encode, items)))
+
+    return encoded
 
 
-def _list(type_: str, items: Sequence[Any]) -> bytes:
-    return pack(">I", len(items)) + b"".join(_field(type_, item) for item in items)
-
-
-def _uuid(value: UUID) -> bytes:
-    return value.bytes
-
-
-_ENCODERS: Final[dict[str, Any]] = {
-    "text": str.encode,
-    "uuid": _uuid,
-    "bytea": bytes,
-    "bigint": lambda value: pack(">q", value),
-    "integer": lambda value: pack(">i", value),
-    "smallint": lambda value: pack(">h", value),
-    "timestamptz": lambda value: pack(">q", microseconds(value)),
+# Lengths of fixed size stand in front as they are: this runs 43 times for each event verified.
+_ENCODERS: Final[dict[str, Callable[[Any], bytes]]] = {
+    "text": lambda value: _sized(value.encode()),
+    "uuid": lambda value: b"\0\0\0\x10" + value.bytes,
+    "bytea": _sized,
+    "bigint": lambda value: pack(">Iq", 8, value),
+    "integer": lambda value: pack(">Ii", 4, value),
+    "smallint": lambda value: pack(">Ih", 2, value),
+    "timestamptz": lambda value: pack(">Iq", 8, microseconds(value)),
 }
+
+
+def _encoder(type_: str) -> Callable[[Any], bytes]:
+    return _list(_ENCODERS[type_[:-2]]) if type_.endswith("[]") else _ENCODERS[type_]
+
+
+_COLUMN_NAMES: Final = tuple(Columns.__dataclass_fields__)
+_RECORDED_NAMES: Final = tuple(Recorded.__dataclass_fields__)
+_COLUMNS: Final = attrgetter(*_COLUMN_NAMES)
+_RECORDED: Final = attrgetter(*_RECORDED_NAMES)
+_PLACES: Final = (*_COLUMN_NAMES, *_RECORDED_NAMES, "header")
+_LEAF_FIELDS: Final = tuple(
+    (_PLACES.index(column.name), _encoder(column.type)) for column in LEAF_COLUMNS
+)
+_TAG: Final = _sized(LEAF_DOMAIN)

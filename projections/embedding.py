@@ -1,7 +1,8 @@
 """The port of an embedder: a model that turns text into vectors."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from uuid import UUID
 
 from memoriale.domain.errors import MemorialeError, UnavailableError
 
@@ -29,6 +30,34 @@ class Embedder(Protocol):
 
     def embed_query(self, text: str) -> "Vectors":
         """Vector of a question, shape [width]."""
+
+
+@runtime_checkable
+class OwnedEmbedder(Embedder, Protocol):
+    """An embedder that is told whose texts are, so that it can keep vectors under their keys."""
+
+    def embed_owned(self, owners: Sequence[UUID], texts: Sequence[str]) -> "Vectors":
+        """
+        Vectors of texts that are searched, shape [number of texts, width].
+
+        Args:
+            owners: For each text the pseudonym of the memory's owner.
+            texts: The texts.
+        """
+
+
+def embed_owned(embedder: Embedder, owners: Sequence[UUID], texts: Sequence[str]) -> "Vectors":
+    """
+    The checked vectors of texts, shape [number of texts, width], float32; kept under the
+    owners' keys if the embedder can.
+
+    Raises:
+        UnavailableError: ``embedder_failed`` or ``bad_vectors``.
+    """
+    if not isinstance(embedder, OwnedEmbedder):
+        return embed_passages(embedder, texts)
+    vectors = _called(embedder, lambda: embedder.embed_owned(owners, texts))
+    return check_vectors(vectors, embedder, len(texts))
 
 
 def embed_passages(embedder: Embedder, texts: Sequence[str]) -> "Vectors":

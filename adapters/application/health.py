@@ -307,7 +307,7 @@ def _login(infrastructure: Infrastructure) -> Check:
 
 def _separate_logins(infrastructure: Infrastructure) -> Check:
     settings = infrastructure.settings
-    detail = "append and read share one login, which takes each role when it connects"
+    detail = "memoriale_append and memoriale_read are taken by SET ROLE on one login"
     if infrastructure.server is None and settings.admin_url is None:
         detail += "; MEMORIALE_ADMIN_URL is not set, so migrate uses it too"
     return Check("separate logins", True, detail)

@@ -1,9 +1,11 @@
 """Option types that more than one command has."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from typer import Argument, Option
+
+LAST_INDEX: Final = 2**63 - 1
 
 MemoryId = Annotated[str, Argument(metavar="ID", help="Id of a memory.")]
 Content = Annotated[

@@ -80,7 +80,13 @@ def list_memories(
     common: Common,
     limit: Annotated[int, Option(metavar="N", help="At most so many, 1..1000.")] = 50,
     after: Annotated[
-        int, Option(metavar="INDEX", help="Go on after the page that gave this `next`.")
+        int,
+        Option(
+            metavar="INDEX",
+            min=-1,
+            max=options.LAST_INDEX,
+            help="Go on after the page that gave this `next`.",
+        ),
     ] = -1,
     kind: options.Kinds = None,
     tag: options.OnlyTags = None,
@@ -117,11 +123,18 @@ def list_memories(
 
 @grouped
 def wait(
-    index: Annotated[int, Argument(metavar="INDEX", help="Place of an event in the log.")],
+    index: Annotated[
+        int,
+        Argument(
+            metavar="INDEX", min=0, max=options.LAST_INDEX, help="Place of an event in the log."
+        ),
+    ],
     common: Common,
     tenant: options.Tenant = None,
     view: Annotated[str, Option(help="recall or stats.")] = "recall",
-    timeout: Annotated[float, Option(metavar="SECONDS", help="Give up after this time.")] = 5.0,
+    timeout: Annotated[
+        float, Option(metavar="SECONDS", min=0, max=3600, help="Give up after this time.")
+    ] = 5.0,
 ) -> None:
     """
     Wait until a view has applied an event.
@@ -142,7 +155,10 @@ def wait(
 def log(
     common: Common,
     tenant: options.Tenant = None,
-    after: Annotated[int, Option(metavar="INDEX", help="Begin after this event.")] = -1,
+    after: Annotated[
+        int,
+        Option(metavar="INDEX", min=-1, max=options.LAST_INDEX, help="Begin after this event."),
+    ] = -1,
     limit: Annotated[int | None, Option(metavar="N", min=0, help="At most so many.")] = None,
     follow: Annotated[
         bool, Option("--follow", help="Go on with each event as it is recorded.")

@@ -146,7 +146,7 @@ class Ledger:
                 reports.append(
                     verify(
                         rows,
-                        log.head(),
+                        log.head,
                         tenant=log.tenant,
                         log_id=log.log_id,
                         progress=_named(progress, log.log.kind),

@@ -35,6 +35,7 @@ _TEXTS: Final = (
     "text",
     "search_text",
     "speaker",
+    "role",
     "caption",
     "source",
     "metadata",
@@ -42,7 +43,12 @@ _TEXTS: Final = (
 )
 VECTOR: Final = "vector"
 COLUMNS: Final = ("key", *_INTEGERS, *_TEXTS, *_TIMES, "tags")
-"""Every column but the vector."""
+"""Every column but the vectors."""
+PASSAGES: Final = "passage_vectors"
+"""
+The vectors of a long text's passages, one after the other; null for a text of one passage, whose
+vector is the row's.
+"""
 
 _STOP_TEXT: Final = """
     a about above after again against all also am an and any are as at be because been before
@@ -56,9 +62,8 @@ _STOP_TEXT: Final = """
 """
 STOP_WORDS: Final = tuple(_STOP_TEXT.split())
 """
-English words that say too little to search by. The list is our own because the one that comes
-with the ICU tokenizer holds the stop words of every language: with it "cat", "dog" and "war"
-were never found.
+English words that say too little to search by. "May", "war" and "man" are none of them, as they
+are in lists of many languages at once.
 """
 
 
@@ -80,6 +85,7 @@ def arrow_schema(width: int) -> Any:
             *(pa.field(name, moment) for name in _TIMES),
             pa.field("tags", pa.list_(pa.utf8())),
             pa.field(VECTOR, pa.list_(pa.float32(), width)),
+            pa.field(PASSAGES, pa.list_(pa.float32())),
         ]
     )
 
@@ -96,13 +102,13 @@ def index_configs() -> dict[str, Any]:
     """The indexes by column: what filters look up, and the words of ``search_text``."""
     from lancedb.index import FTS, Bitmap, BTree
 
+    # The column holds words as ``words`` split them, so both ways of searching see the same.
     words = FTS(
-        base_tokenizer="icu/split",
-        language="English",
-        stem=True,
-        ascii_folding=True,
-        remove_stop_words=True,
-        custom_stop_words=list(STOP_WORDS),
+        base_tokenizer="whitespace",
+        lower_case=False,
+        stem=False,
+        ascii_folding=False,
+        remove_stop_words=False,
     )
     return {
         "key": BTree(),

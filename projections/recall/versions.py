@@ -11,7 +11,8 @@ from memoriale.domain.memory import MemoryState, Status
 from memoriale.domain.payloads import Payload
 from memoriale.domain.record import Columns
 from memoriale.domain.times import to_utc
-from memoriale.projections.recall.schema import OPEN
+from memoriale.projections.recall.schema import OPEN, PASSAGES
+from memoriale.projections.recall.words import passages, words
 
 _NIL: Final = UUID(int=0)
 _MONTHS: Final = (
@@ -41,23 +42,46 @@ class PostedPayload(Payload):
     """The part of any payload that the table keeps."""
 
     speaker: str | None = None
+    role: str | None = None
     caption: str | None = None
 
 
 @dataclass(slots=True, eq=False)
 class Passage:
     """
-    The vector of a content, shared by the versions of a memory that have that content.
+    The vectors of a content, shared by the versions of a memory that have that content.
 
     Args:
-        text: What is still to be embedded; None when it was, or when there is nothing.
+        texts: What is still to be embedded, passage by passage; None when it was, or when there
+            is nothing.
         vector: An array [width] of float32, or None for a text without one.
-        model: The model that made the vector.
+        rest: The vectors of the passages, flat, when there are several.
+        model: The model that made the vectors.
     """
 
-    text: str | None
+    texts: list[str] | None
     vector: Any = None
+    rest: Any = None
     model: str | None = None
+
+    def set(self, vectors: Any, model: str) -> None:
+        """
+        Takes the vectors [passages, width] of its texts. The vector of several passages is that
+        of their mean.
+        """
+        import numpy
+
+        self.texts = None
+        mean = vectors[0] if len(vectors) == 1 else vectors.mean(axis=0)
+        length = float(numpy.linalg.norm(mean))
+        if not length:
+            return
+        self.model = model
+        if len(vectors) == 1:
+            self.vector = mean
+        else:
+            self.vector = (mean / length).astype(numpy.float32)
+            self.rest = vectors.reshape(-1)
 
 
 @dataclass(slots=True, eq=False)
@@ -83,7 +107,7 @@ class Version:
         if predecessor is not None and predecessor.state.payload is state.payload:
             passage = predecessor.passage
         else:
-            passage = Passage(passage_text(state.payload))
+            passage = Passage(passage_texts(state.payload))
         return cls(state, passage, OPEN, state.index)
 
     @property
@@ -124,10 +148,12 @@ class Version:
             "text": None if payload is None else payload.content,
             "search_text": search_text(payload, columns.valid_from),
             "speaker": getattr(payload, "speaker", None),
+            "role": getattr(payload, "role", None),
             "caption": getattr(payload, "caption", None),
             "source": state.source,
             "metadata": json.dumps(state.metadata, ensure_ascii=False) if state.metadata else None,
             "model": self.passage.model,
+            PASSAGES: self.passage.rest,
         }
 
 
@@ -136,44 +162,52 @@ def version_of(row: dict[str, Any], vector: Any) -> Version:
     A version from its row, so that the domain's own fold can continue from it.
 
     Args:
-        row: Values of every column but the vector.
+        row: Values of every column but the vector, those of passages included.
         vector: The row's vector, or None.
     """
     return Version(
         state=_state_of(row),
-        passage=Passage(None, vector, row["model"]),
+        passage=Passage(None, vector, row[PASSAGES], row["model"]),
         recorded_until=row["recorded_until"],
         seq=row["seq"],
     )
 
 
-def passage_text(payload: Payload | None) -> str | None:
-    """What the vector of a memory is made from: who said it, the content, and its image."""
+def passage_texts(payload: Payload | None) -> list[str] | None:
+    """
+    What the vectors of a memory are made from: its passages, each with the image that belongs
+    to it. Who said it is left out: a name would weigh more than what was said.
+    """
     if payload is None:
         return None
-    speaker, caption = getattr(payload, "speaker", None), getattr(payload, "caption", None)
-    said = f"{speaker}: {payload.content}" if speaker else payload.content
-    text = f"{said} {caption}" if caption else said
-    return text if text.strip() else None
+    caption = getattr(payload, "caption", None)
+    texts = [f"{part} {caption}" if caption else part for part in passages(payload.content)]
+    return [text for text in texts if text.strip()] or None
 
 
 def search_text(payload: Payload | None, valid_from: datetime | None) -> str | None:
-    """What keyword search sees of a memory: speaker, content, caption and its date in words."""
+    """
+    What keyword search sees of a memory: a line of words for each passage, each with the words
+    of its image and of the date on which it became true.
+    """
     if payload is None:
         return None
-    speaker, caption = getattr(payload, "speaker", None), getattr(payload, "caption", None)
-    date = None
+    shared = words(getattr(payload, "caption", None) or "")
     if valid_from is not None:
         day = to_utc(valid_from)
-        date = f"{day.day} {_MONTHS[day.month - 1]} {day.year}"
-    return "\n".join(part for part in (speaker, payload.content, caption, date) if part)
+        shared += words(f"{day.day} {_MONTHS[day.month - 1]} {day.year}")
+    return "\n".join(" ".join([*words(part), *shared]) for part in passages(payload.content))
 
 
 def _state_of(row: dict[str, Any]) -> MemoryState:
     payload = None
     if row["text"] is not None:
         payload = PostedPayload(
-            kind=row["kind"], content=row["text"], speaker=row["speaker"], caption=row["caption"]
+            kind=row["kind"],
+            content=row["text"],
+            speaker=row["speaker"],
+            role=row["role"],
+            caption=row["caption"],
         )
     return MemoryState(
         memory_id=UUID(row["memory_id"]),

@@ -6,17 +6,17 @@ from typing import Any, Final
 
 from memoriale.domain.errors import ConflictError, CorruptViewError
 from memoriale.domain.events import RecordedEvent
-from memoriale.projections.embedding import Embedder, embed_passages
+from memoriale.projections.embedding import Embedder, embed_owned
 from memoriale.projections.recall.contents import content_digest, differences, differing_vectors
 from memoriale.projections.recall.lance_errors import once_more
 from memoriale.projections.recall.posting import Posting, memories_needed
-from memoriale.projections.recall.schema import COLUMNS, OPEN, SENTINEL_KEY, VECTOR
+from memoriale.projections.recall.schema import COLUMNS, OPEN, PASSAGES, SENTINEL_KEY, VECTOR
 from memoriale.projections.recall.table import VersionTable, sentinel
-from memoriale.projections.recall.versions import Passage, Version, version_of
+from memoriale.projections.recall.versions import Version, version_of
 from memoriale.projections.view import Batch, Digest
 
 NAME: Final = "recall"
-VERSION: Final = 1
+VERSION: Final = 2
 """Of what rows hold; a view of another version is rebuilt."""
 _LARGE_BATCH: Final = 500
 """A batch of so many rows is hardly the last one of a posting."""
@@ -167,24 +167,25 @@ class RecallView:
         versions = {}
         for start in range(0, len(needed), _IDS_AT_ONCE):
             ids = ", ".join(f"'{memory_id}'" for memory_id in needed[start : start + _IDS_AT_ONCE])
-            found = self.table.read(f"memory_id IN ({ids}) AND ({either})", (*COLUMNS, VECTOR))
+            found = self.table.read(f"memory_id IN ({ids}) AND ({either})", (*COLUMNS, PASSAGES, VECTOR))
             rows = found.drop_columns([VECTOR]).to_pylist()
             for row, vector in zip(rows, vector_rows(found), strict=True):
                 versions[row["key"]] = version_of(row, vector)
         return versions
 
     def _embed(self, versions: Sequence[Version]) -> None:
-        pending: dict[int, Passage] = {
-            id(v.passage): v.passage for v in versions if v.passage.text is not None
-        }
-        passages = list(pending.values())
-        if not passages:
+        pending = {id(v.passage): v for v in versions if v.passage.texts is not None}
+        texts = [text for v in pending.values() for text in v.passage.texts or ()]
+        if not texts:
             return
-        vectors = embed_passages(self.embedder, [str(passage.text) for passage in passages])
-        for passage, vector in zip(passages, vectors, strict=True):
-            passage.text = None
-            if vector.any():
-                passage.vector, passage.model = vector, self.embedder.model
+        owners = [v.state.columns.owner for v in pending.values() for _ in v.passage.texts or ()]
+        vectors = embed_owned(self.embedder, owners, texts)
+        start = 0
+        for version in pending.values():
+            passage = version.passage
+            stop = start + len(passage.texts or ())
+            passage.set(vectors[start:stop], self.embedder.model)
+            start = stop
 
 
 def vector_rows(table: Any) -> list[Any]:

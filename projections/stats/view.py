@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 NAME: Final = "stats"
-_BATCH: Final = 5000
+_BATCH: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +220,8 @@ class StatsView:
 
         from memoriale.projections.stats.arrow import uuids
 
-        changed = {row.columns.memory_id for row in rows if _goes_on(row)}
+        made = {row.columns.memory_id for row in rows if not _goes_on(row)}
+        changed = {row.columns.memory_id for row in rows if _goes_on(row)} - made
         parents = {row.columns.continues for row in rows} - {None}
         known = Known({}, {})
         if changed:
@@ -297,6 +298,6 @@ def _readable_headers(batch: Batch) -> Iterator[None]:
 
 
 def _goes_on(row: Row) -> bool:
-    # The first event of a stream that makes a memory has nothing before it to look up.
+    # A memory that is made here has no earlier version on any branch.
     columns = row.columns
     return columns.topic != Remembered.TOPIC or columns.stream_version > 1

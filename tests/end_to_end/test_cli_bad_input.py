@@ -115,6 +115,11 @@ CALLERLESS = [
     ("unknown view waited for", ("wait", "0", "--view", "dreams"), "unknown_view", "view"),
     ("unknown view replayed", ("replay", "--view", "dreams"), "unknown_view", "view"),
     ("log of a reserved tenant", ("log", "--tenant", "_x"), "reserved", "tenant"),
+    ("log from before its begin", ("log", "--after=-5"), "usage", "after"),
+    ("list from no index", ("list", "--after", "9" * 30), "usage", "after"),
+    ("wait for no index", ("wait", "9" * 30), "usage", "index"),
+    ("timeout NaN", ("wait", "0", "--timeout", "nan"), "usage", "timeout"),
+    ("timeout under 0", ("wait", "0", "--timeout=-1"), "usage", "timeout"),
     ("limit under 0", ("log", "--limit=-1"), "usage", "limit"),
     ("verify of an empty tenant", ("verify", "--tenant", ""), "bad_name", "tenant"),
     ("export without place", ("export",), "usage", "out"),
@@ -195,7 +200,7 @@ def test_a_memory_needs_an_owner(cli: CommandLine) -> None:
 def test_a_wrong_setting_is_named(cli: CommandLine, variable: str, value: str) -> None:
     """Every command says which variable is wrong, what it is and what is allowed."""
     for command in (["status"], ["config", "show"], ["version"]):
-        run = cli(*command, "--json", **{variable: value})
+        run = cli.under({variable: value})(*command, "--json")
         error = run.error()
         assert run.code == 2
         assert (error["code"], error["field"], error["value"]) == ("bad_setting", variable, value)

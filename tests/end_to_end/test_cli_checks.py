@@ -77,7 +77,7 @@ def test_verify_finds_what_was_changed(cli: CommandLine, statement: str, bad: in
     """A changed column, a changed body and a missing event are found at their index."""
     tenant, log_id = filled(cli, f"changed-{bad}")
     with unguarded(cli) as connection:
-        connection.execute(statement + " AND tenant = %s AND log_id = %s", [tenant, log_id])  # type: ignore[call-overload]
+        connection.execute(statement + " AND tenant = %s AND log_id = %s", [tenant, log_id])
     found = verified(cli, tenant, 1)
     assert (found["ok"], found["first_bad_index"]) == (False, bad)
     assert found["problems"][0]["index"] == bad
@@ -154,7 +154,7 @@ def test_a_view_that_cannot_catch_up_is_behind(cli: CommandLine) -> None:
 
 def doctored(cli: CommandLine, code: int, **variables: str) -> dict[str, dict[str, Any]]:
     """The doctor's checks by name, with its exit code checked."""
-    run = cli("doctor", "--json", **variables)
+    run = cli.under(variables)("doctor", "--json")
     assert run.code == code, (run.out, run.errors)
     checks = json.loads(run.out)["checks"]
     assert all(set(check) == {"name", "ok", "detail"} for check in checks)

@@ -25,7 +25,8 @@ def test_remember_prints_a_receipt(cli: CommandLine) -> None:
     first = cli.remember("Alice likes tea", "--kind", "fact", "--subject", "drink")
     second = cli.remember("Alice likes coffee", "--kind", "fact", "--subject", "drink")
     assert set(first) == RECEIPT
-    assert UUID(first["memory_id"]) and UUID(first["event_id"])
+    assert UUID(first["memory_id"])
+    assert UUID(first["event_id"])
     assert first["tenant"] == "default"
     assert len(first["leaf_hash"]) == 64
     assert first["created"] is True
@@ -189,7 +190,7 @@ def test_a_branch_has_its_own_line_of_history(cli: CommandLine) -> None:
     assert {"branch", "parent", "at", "id", "index"} <= set(fork)
     assert (fork["branch"], fork["parent"]) == ("what-if", "main")
     on = ("--branch", "what-if")
-    cli("correct", told["memory_id"], "the plan is B", *user, *on).json
+    cli("correct", told["memory_id"], "the plan is B", *user, *on)
     there = cli("show", told["memory_id"], *user, *on, "--json").json()
     here = cli("show", told["memory_id"], *user, "--json").json()
     assert (there["content"], here["content"]) == ("the plan is B", "the plan is A")
@@ -265,11 +266,12 @@ def test_settings_and_version(cli: CommandLine) -> None:
 def test_the_environment_gives_the_defaults_of_the_caller(cli: CommandLine) -> None:
     """Tenant, user and the others come from the environment; an option wins."""
     variables = {"MEMORIALE_TENANT": "env", "MEMORIALE_USER": "lena", "MEMORIALE_ACTOR": "bot"}
-    receipt = cli("remember", "x", "--json", **variables).json()
+    as_lena = cli.under(variables)
+    receipt = as_lena("remember", "x", "--json").json()
     assert receipt["tenant"] == "env"
-    shown = cli("history", receipt["memory_id"], "--json", **variables).json()
+    shown = as_lena("history", receipt["memory_id"], "--json").json()
     assert shown["versions"][0]["actor"]["id"] == "bot"
-    other = cli("show", receipt["memory_id"], "--user", "max", "--json", **variables)
+    other = as_lena("show", receipt["memory_id"], "--user", "max", "--json")
     assert other.error()["code"] == "unknown_memory"
 
 

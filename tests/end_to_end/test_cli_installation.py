@@ -10,6 +10,7 @@ import pytest
 from memoriale.adapters.embedded.server import running
 from tests.fixtures.cli import SECONDS, CommandLine
 from tests.fixtures.embedded import (
+    discard,
     eventually,
     has_ended,
     interpreter,
@@ -24,14 +25,14 @@ DOWN = "postgresql://someone:secret@127.0.0.1:1/none"
 
 def test_a_home_lives_from_init_to_stop(bare: CommandLine) -> None:
     """`init` starts a server in the home, later commands join it, `stop` ends it at once."""
-    idle = {"MEMORIALE_EMBEDDED_IDLE": "600"}
-    found = bare("init", "--json", **idle).json()
+    lasting = bare.under({"MEMORIALE_EMBEDDED_IDLE": "600"})
+    found = lasting("init", "--json").json()
     assert set(found) == {"home", "database", "postgres_version", "tenant"}
     assert (found["home"], found["tenant"]) == (str(bare.home), "default")
     with psycopg.connect(found["database"]) as connection:
         row = connection.execute("SELECT current_setting('is_superuser')").fetchone()
     assert row == ("on",)
-    assert bare("init", "--json", **idle).json() == found
+    assert lasting("init", "--json").json() == found
     assert running(bare.home)
     assert bare("stop", "--json").json() == {"stopped": True}
     assert not running(bare.home)
@@ -46,7 +47,7 @@ def test_the_option_home_wins_over_the_environment(bare: CommandLine) -> None:
     other = bare.home / "other"
     assert bare("init", "--home", str(other), "--json").json()["home"] == str(other)
     assert [path.name for path in bare.home.iterdir()] == ["other"]
-    assert bare("stop", "--home", str(other)).code == 0
+    discard(other)
 
 
 def test_an_empty_home_has_nothing_to_stop(bare: CommandLine) -> None:
@@ -60,24 +61,26 @@ def test_an_outside_database_is_migrated_by_its_administrator(
 ) -> None:
     """Before `migrate` every command says so; the plan changes nothing; afterwards all work."""
     with temporary_database(server) as database:
-        outside = {
-            "MEMORIALE_DATABASE_URL": database.app_url,
-            "MEMORIALE_ADMIN_URL": database.superuser_url,
-        }
-        early = bare("status", "--json", **outside)
+        outside = bare.under(
+            {
+                "MEMORIALE_DATABASE_URL": database.app_url,
+                "MEMORIALE_ADMIN_URL": database.superuser_url,
+            }
+        )
+        early = outside("status", "--json")
         assert early.code == 5
         assert early.error()["code"] == "not_migrated"
-        pending = bare("migrate", "--plan", "--json", **outside).json()["pending"]
+        pending = outside("migrate", "--plan", "--json").json()["pending"]
         assert pending
-        assert bare("migrate", "--plan", "--json", **outside).json()["pending"] == pending
-        assert bare("migrate", "--json", **outside).json() == {"applied": pending}
-        assert bare("migrate", "--json", **outside).json() == {"applied": []}
-        assert bare("remember", "x", "--user", "a", "--json", **outside).json()["index"] == 0
-        found = bare("init", "--json", **outside).json()
+        assert outside("migrate", "--plan", "--json").json()["pending"] == pending
+        assert outside("migrate", "--json").json() == {"applied": pending}
+        assert outside("migrate", "--json").json() == {"applied": []}
+        assert outside("remember", "x", "--user", "a", "--json").json()["index"] == 0
+        found = outside("init", "--json").json()
         password = psycopg.conninfo.conninfo_to_dict(database.app_url).get("password")
         assert found["database"].startswith("postgresql://")
         assert str(password) not in found["database"]
-        assert bare("stop", "--json", **outside).json() == {"stopped": False}
+        assert outside("stop", "--json").json() == {"stopped": False}
         assert not (bare.home / "postgres").exists()
 
 

@@ -46,7 +46,7 @@ def loaded(cli: CommandLine, *arguments: str) -> tuple[int, set[str]]:
 
 
 def test_help_loads_nothing_heavy(bare: CommandLine) -> None:
-    """`memoriale --help` loads typer and the commands, no settings, database or terminal library."""
+    """`memoriale --help` loads typer and the commands, no settings, database or terminal."""
     code, modules = loaded(bare, "--help")
     assert code == 0
     assert not modules & (HEAVY | {"pydantic", "asyncio"})

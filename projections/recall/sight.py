@@ -1,0 +1,97 @@
+"""What a question may see of a shelf: the filters of ``filters`` on arrays instead of in SQL."""
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from memoriale.domain.access import AccessScope
+from memoriale.domain.branches import Line
+from memoriale.domain.kinds import KINDS
+from memoriale.domain.memory import Status
+from memoriale.projections.recall.filters import one_of, uuid_literal
+from memoriale.projections.recall.query import RecallQuery
+from memoriale.projections.recall.shelf import Shelf, moment
+
+EVERYTHING = "TRUE"
+
+
+def partitions(scope: AccessScope) -> list[str]:
+    """
+    Conditions that select, each by one indexed column, all rows that a scope may see; a row may
+    be in several.
+    """
+    if scope.everything:
+        return [EVERYTHING]
+    found = [f"owner = {uuid_literal(owner)}" for owner in sorted(scope.owners)]
+    found.append("visibility = 'tenant'")
+    for name, value in (("user", scope.user), ("agent", scope.agent)):
+        if value is not None:
+            found.append(f"visibility = '{name}' AND principal_{name} = {uuid_literal(value)}")
+    if scope.teams:
+        teams = one_of("principal_team", sorted(uuid_literal(team) for team in scope.teams))
+        found.append(f"visibility = 'team' AND {teams}")
+    return found
+
+
+def visible(
+    shelf: Shelf, partition: str, query: RecallQuery, lines: Sequence[tuple[Line, AccessScope]]
+) -> Any:
+    """
+    Which rows of a shelf a question may find, as a mask.
+
+    Args:
+        shelf: The rows of a partition.
+        partition: Its condition: it tells whose rows they are.
+        query: The question's filters.
+        lines: The lineage, nearest first, each line with its limit and scope.
+    """
+    import numpy
+
+    seen = numpy.zeros(len(shelf), dtype=bool)
+    hidden = numpy.zeros(len(shelf.texts("memory_id")) + 1, dtype=bool)
+    branch, memory = shelf.array("branch"), shelf.array("memory_id")
+    begin, end = shelf.array("recorded_from"), shelf.array("recorded_until")
+    for line, scope in lines:
+        here = (branch == shelf.code("branch", line.branch.hex)) & (begin <= line.limit)
+        if partition in partitions(scope):
+            seen |= here & (end > line.limit) & ~hidden[memory] & _own(shelf, partition, scope.user)
+        hidden[memory[here & shelf.array("continues")]] = True
+    return seen & _wanted(shelf, query)
+
+
+def _own(shelf: Shelf, partition: str, user: UUID | None) -> Any:
+    """A session's memories that were recorded for a user are not another's."""
+    if not partition.startswith("owner"):
+        return True
+    recorded_for = shelf.array("principal_user")
+    mine = shelf.code("principal_user", None if user is None else user.hex)
+    in_session = shelf.array("owner_type") == shelf.code("owner_type", "session")
+    return ~in_session | (recorded_for == 0) | ((recorded_for == mine) & (mine > 0))
+
+
+def _wanted(shelf: Shelf, query: RecallQuery) -> Any:
+    now, valid_at = moment(query.now), moment(query.valid_at)
+    mask = shelf.array("status") == shelf.code("status", Status.CURRENT.value)
+    mask &= shelf.array("expires_at") > now
+    mask &= (shelf.array("valid_from") <= valid_at) & (shelf.array("valid_until") > valid_at)
+    kinds = query.kinds or [name for name in KINDS.names() if KINDS.require(name).recalled]
+    mask &= _among(shelf, "kind", kinds)
+    if query.namespaces is not None:
+        mask &= _among(shelf, "namespace", ("", *query.namespaces))
+    for tag in query.tags:
+        mask &= _tagged(shelf, tag)
+    return mask
+
+
+def _among(shelf: Shelf, column: str, texts: Sequence[str]) -> Any:
+    import numpy
+
+    return numpy.isin(shelf.array(column), [shelf.code(column, text) for text in texts])
+
+
+def _tagged(shelf: Shelf, tag: str) -> Any:
+    import numpy
+
+    return numpy.array([tag in row["tags"] for row in shelf.rows], dtype=bool)
+
+
