@@ -19,6 +19,7 @@ from memoriale.domain.errors import UnavailableError
 from memoriale.domain.keys import KeyStore
 
 if TYPE_CHECKING:
+    from memoriale.adapters.application.comparing import Comparing
     from memoriale.adapters.application.recalling import Recalling
     from memoriale.adapters.embedded.server import EmbeddedServer
     from memoriale.projections.posted import PostedView
@@ -135,6 +136,13 @@ class Tenant:
     def branching(self) -> Branching:
         """Branches."""
         return self._once("branching", lambda: Branching(self.log))
+
+    @property
+    def comparing(self) -> "Comparing":
+        """Branches side by side."""
+        from memoriale.adapters.application.comparing import Comparing
+
+        return self._once("comparing", lambda: Comparing(self.log))
 
     @property
     def recalling(self) -> "Recalling":

@@ -82,6 +82,13 @@ class Settings(BaseSettings):
             raise ValueError("a zone name such as Europe/Rome") from None
         return value
 
+    @field_validator("home", "views_uri", "keystore", "master_key", mode="before")
+    @classmethod
+    def _not_empty(cls, value: Any) -> Any:
+        if value == "":
+            raise ValueError("a path that is not empty")
+        return value
+
     @field_validator("home", "views_uri", "keystore", "master_key")
     @classmethod
     def _absolute(cls, value: Path | None) -> Path | None:

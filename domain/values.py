@@ -32,6 +32,42 @@ def check_unit(field: str, value: object) -> float:
     return float(value)
 
 
+def check_whole(field: str, value: object, least: int, most: int) -> int:
+    """
+    A whole number within bounds, both included.
+
+    Raises:
+        InputError: Not an integer, or outside.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise InputError(
+            f"{field} is {shown(value)}; give a whole number from {least} to {most}.",
+            code="out_of_range",
+            field=field,
+            value=shown(value),
+            allowed=[least, most],
+        )
+    return value
+
+
+def check_seconds(field: str, value: object, most: float = 3_600.0) -> float:
+    """
+    A time span in seconds, from 0.
+
+    Raises:
+        InputError: Not a number, NaN, negative or above ``most``.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
+        raise InputError(
+            f"{field} is {shown(value)}; give seconds from 0 to {most:g}.",
+            code="out_of_range",
+            field=field,
+            value=shown(value),
+            allowed=f"0..{most:g}",
+        )
+    return float(value)
+
+
 def thousandths(value: float) -> int:
     """A number in 0..1 as the whole thousandths that a header holds."""
     return round(value * 1000)

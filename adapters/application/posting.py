@@ -1,5 +1,6 @@
 """Which views there are, and how each is made from a tenant's memory log."""
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,8 @@ def make_view(name: str, folder: Path, log: TenantLog, embedder: str) -> PostedV
 def _recall(embedder: str) -> ViewKind[Any]:
     from memoriale.projections.recall.view import VERSION, RecallView
 
+    # Here, so that the time that a read waits for its view is not spent on importing.
+    import_module("lancedb")
     model = make_embedder(embedder)
     return ViewKind(
         name=RecallView.name,

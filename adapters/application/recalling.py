@@ -16,7 +16,7 @@ from memoriale.domain.namespaces import normalise_path
 from memoriale.domain.principal import Principal
 from memoriale.domain.text import check_query, check_text, shown
 from memoriale.domain.times import parse_time, to_utc
-from memoriale.domain.values import check_unit
+from memoriale.domain.values import check_seconds, check_unit, check_whole
 
 if TYPE_CHECKING:
     from memoriale.projections.posted import PostedView
@@ -212,10 +212,8 @@ def check_question(question: Question) -> None:
         InputError: Names the field.
     """
     check_query(question.query)
-    if isinstance(question.top_k, bool) or not 1 <= question.top_k <= MAX_TOP_K:
-        raise _out_of("top_k", question.top_k, f"1..{MAX_TOP_K}")
-    if not 0 <= question.wait <= 3600:
-        raise _out_of("wait", question.wait, "0..3600 seconds")
+    check_whole("top_k", question.top_k, 1, MAX_TOP_K)
+    check_seconds("wait", question.wait)
     if question.rank not in RANKS:
         raise _out_of("rank", question.rank, ", ".join(RANKS))
     for kind in question.kinds:

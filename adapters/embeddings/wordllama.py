@@ -7,6 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
+from memoriale.adapters.embeddings.token_shares import common, weights
 from memoriale.domain.errors import InputError, UnavailableError
 
 if TYPE_CHECKING:
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 PACKAGE: Final = "wordllama"
 CONFIG: Final = "l2_supercat"
 WIDTH: Final = 256
+POOLING: Final = "sif1"
+"""Name of the weights that tokens have in a mean; another table is another name."""
 _SLICE_TOKENS: Final = 32_768
 """Tokens looked up at once: 32 MB of vectors."""
 _LONG_TEXT: Final = 4_096
@@ -23,7 +26,8 @@ _LONG_TEXT: Final = 4_096
 
 class WordLlamaEmbedder:
     """
-    The mean of the static vectors of a text's tokens, divided by its length (L2).
+    The mean of the static vectors of a text's tokens, weighted by how much each says (see
+    ``token_shares``), divided by its length (L2).
 
     256 components; nothing is ever downloaded. The model is read at the first use. A text's
     vector does not depend on the texts beside it.
@@ -34,18 +38,18 @@ class WordLlamaEmbedder:
 
     def __init__(self) -> None:
         self.width = WIDTH
-        self.model = f"{PACKAGE}-{CONFIG}-{WIDTH}/{_installed_version()}"
+        self.model = f"{PACKAGE}-{CONFIG}-{WIDTH}/{_installed_version()}/{POOLING}"
         self._lock = Lock()
-        self._loaded: tuple[Any, Any] | None = None
+        self._loaded: _Model | None = None
 
     def embed_passages(self, texts: Sequence[str]) -> "Vectors":
         """Vectors of texts, shape [number of texts, 256]; zeros for a text without tokens."""
         import numpy
 
-        tokenizer, table = self._model()
+        model = self._model()
         pooled = numpy.zeros((len(texts), WIDTH), dtype=numpy.float32)
-        for positions, ids in _slices(tokenizer, texts):
-            pooled[positions] = _pooled(table, ids)
+        for positions, ids in _slices(model.tokenizer, texts):
+            pooled[positions] = _pooled(model, ids)
         lengths = numpy.linalg.norm(pooled, axis=1, keepdims=True)
         lengths[lengths == 0] = 1
         normalised: Vectors = pooled / lengths
@@ -56,11 +60,18 @@ class WordLlamaEmbedder:
         vector: Vectors = self.embed_passages([text])[0]
         return vector
 
-    def _model(self) -> tuple[Any, Any]:
+    def _model(self) -> "_Model":
         with self._lock:
             if self._loaded is None:
-                self._loaded = _load()
+                self._loaded = _Model(*load())
             return self._loaded
+
+
+class _Model:
+    def __init__(self, tokenizer: Any, table: Any) -> None:
+        self.tokenizer, self.table = tokenizer, table
+        self.weights = weights(len(table))
+        self.common = common(table, self.weights)
 
 
 def _installed_version() -> str:
@@ -77,7 +88,8 @@ def _installed_version() -> str:
         ) from None
 
 
-def _load() -> tuple[Any, Any]:
+def load() -> tuple[Any, Any]:
+    """The tokenizer and the table of token vectors, as they ship in the wheel."""
     from pathlib import Path
 
     try:
@@ -136,19 +148,22 @@ def _encoded(tokenizer: Any, texts: Sequence[str]) -> Iterator[Any]:
         yield from tokenizer.encode_batch(part, add_special_tokens=False)
 
 
-def _pooled(table: Any, ids: list[list[int]]) -> Any:
+def _pooled(model: _Model, ids: list[list[int]]) -> Any:
+    """Weighted means of the tokens' vectors, without what all texts have in common."""
     import numpy
 
     short = [tokens for tokens in ids if len(tokens) < _LONG_TEXT]
     pooled = numpy.empty((len(ids), WIDTH), dtype=numpy.float32)
     if short:
-        sizes = numpy.array([len(tokens) for tokens in short])
+        sizes = [len(tokens) for tokens in short]
         starts = numpy.concatenate(([0], numpy.cumsum(sizes)[:-1]))
-        looked_up = table[numpy.concatenate(short)]
-        sums = numpy.add.reduceat(looked_up, starts, axis=0) / sizes[:, None]
-        pooled[[len(tokens) < _LONG_TEXT for tokens in ids]] = sums
+        every = numpy.concatenate(short)
+        weights = model.weights[every]
+        sums = numpy.add.reduceat(model.table[every] * weights[:, None], starts, axis=0)
+        totals = numpy.add.reduceat(weights, starts)
+        pooled[[len(tokens) < _LONG_TEXT for tokens in ids]] = sums / totals[:, None]
     for place, tokens in enumerate(ids):
         if len(tokens) >= _LONG_TEXT:
-            counts = numpy.bincount(tokens, minlength=len(table)).astype(numpy.float32)
-            pooled[place] = counts @ table / len(tokens)
-    return pooled
+            counts = numpy.bincount(tokens, minlength=len(model.table)) * model.weights
+            pooled[place] = counts.astype(numpy.float32) @ model.table / counts.sum()
+    return pooled - model.common

@@ -200,6 +200,7 @@ def _message(sample_id: str, turn: Turn) -> dict[str, Any]:
         "kind": "message",
         "owner": "resource",
         "resource": sample_id,
+        "session": f"{sample_id}/session_{turn.session}",
         "speaker": turn.speaker,
         "caption": turn.caption,
         "valid_from": turn.time,

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, Self
 from memoriale.adapters.application.stream import LoggedEvent, Streaming
 from memoriale.adapters.composition import VIEW_NAMES, Infrastructure, Tenant, Tenants
 from memoriale.adapters.library.memory import Memory
+from memoriale.domain.branches import NO_LIMIT
 from memoriale.domain.errors import BehindError, ForkedHandleError, InputError
 from memoriale.domain.principal import ALL_RIGHTS, Principal, Right, parse_rights
 from memoriale.domain.receipt import Receipt
 from memoriale.domain.text import check_tenant
+from memoriale.domain.values import check_seconds, check_whole
 
 if TYPE_CHECKING:
     from memoriale.projections.proofs.verify import VerifyReport
@@ -185,8 +187,9 @@ class Ledger:
         if name is None:
             raise InputError("an index needs a tenant.", code="missing", field="tenant")
         index = receipt.index if isinstance(receipt, Receipt) else receipt
+        check_seconds("timeout", timeout)
         services = self.tenant(name)
-        services.reading.pin(index)
+        check_whole("index", index, 0, services.log.head() - 1)
         with services.view(_known_view(view)).read(at_least=index + 1, wait=timeout) as reading:
             if reading.position <= index:
                 raise BehindError(
@@ -213,6 +216,7 @@ class Ledger:
             limit: At most so many events.
             content: Open the sealed bodies too (right ``content``). Right: ``audit``.
         """
+        check_whole("after", after, -1, NO_LIMIT)
         services = self._audited(tenant, content)
         return Streaming(services.log).read(after=after, limit=limit, content=content)
 
@@ -235,6 +239,7 @@ class Ledger:
             kinds: Only these kinds of memory.
             content: As for ``events``.
         """
+        check_whole("after", after, -1, NO_LIMIT)
         services = self._audited(tenant, content)
         streaming = Streaming(services.log)
         return streaming.follow(after=after, topics=topics, kinds=kinds, content=content)

@@ -16,6 +16,7 @@ from memoriale.adapters.application.presenting import (
 )
 from memoriale.adapters.application.reading import AsOf
 from memoriale.adapters.composition import Tenant
+from memoriale.adapters.library.comparisons import Comparisons
 from memoriale.adapters.library.fields import (
     AmendFields,
     ChangeFields,
@@ -25,11 +26,12 @@ from memoriale.adapters.library.fields import (
 from memoriale.adapters.settings import Settings
 from memoriale.domain import commands
 from memoriale.domain.access import AccessScope
-from memoriale.domain.branches import MAIN, Branch
+from memoriale.domain.branches import MAIN, NO_LIMIT, Branch
 from memoriale.domain.errors import ForkedHandleError, InputError, MemorialeError
 from memoriale.domain.principal import Principal, Right
 from memoriale.domain.receipt import Receipt
 from memoriale.domain.text import check_text
+from memoriale.domain.values import check_whole
 
 if TYPE_CHECKING:
     from memoriale.adapters.application.recalling import Recall
@@ -41,10 +43,11 @@ Answers = list[Receipt | MemorialeError]
 Branches = list[Branch]
 History = list[HistoryEntry]
 
+MAX_PAGE: Final = 1_000
 _PRINCIPAL_FIELDS: Final = ("user", "agent", "resource", "session", "team")
 
 
-class Memory:
+class Memory(Comparisons):
     """
     A handle bound to one principal and one branch: cheap, immutable, safe to share between
     threads. Made by ``Ledger.memory``.
@@ -357,6 +360,8 @@ class Memory:
         from memoriale.adapters.application.recalling import Question
 
         self.allow("list", Right.USE)
+        check_whole("limit", limit, 1, MAX_PAGE)
+        check_whole("after", after, -1, NO_LIMIT)
         question = Question(
             query="every memory",
             top_k=limit,
@@ -398,7 +403,9 @@ class Memory:
         return branch_scope(scope, self._resolved())
 
     def _resolved(self, name: str | None = None) -> BranchView:
-        return self.services.branching.resolve(self.principal, name or self.branch_name)
+        return self.services.branching.resolve(
+            self.principal, self.branch_name if name is None else name
+        )
 
     def _presenter(self, branch: BranchView) -> Presenter:
         names = {b.id: b.name or str(b.id) for b in branch.known.values()}

@@ -27,7 +27,7 @@ def page(view: RecallView, query: RecallQuery, after: int) -> list[tuple[int, UU
     Returns:
         Keys and ids.
     """
-    lines = pinned_lines(view, query.lines)
+    lines = pinned_lines(view.position(), query.lines)
     if not lines:
         return []
     where = all_of(

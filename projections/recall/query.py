@@ -33,7 +33,9 @@ class RecallQuery:
         min_score: Least similarity, 0..1; a hit whose similarity is not known is left out.
         min_rank_score: Least score, 0..1.
         rank: ``relevance``, or ``composite`` of similarity, recency and importance.
-        vector_leg: Whether to search by vector as well; without, only by keyword.
+        vector_leg: Whether to search by vector; without, only by keyword.
+        keyword_leg: Whether to search by keyword; without, only by vector.
+        explain: Whether hits say what their score is made of.
 
     Raises:
         InputError: Another rank or ``top_k`` than allowed.
@@ -51,12 +53,31 @@ class RecallQuery:
     min_rank_score: float | None = None
     rank: str = "relevance"
     vector_leg: bool = True
+    keyword_leg: bool = True
+    explain: bool = False
 
     def __post_init__(self) -> None:
         if self.rank not in RANKS:
             raise _refused("rank", self.rank, " or ".join(RANKS))
         if not 1 <= self.top_k <= MOST_HITS:
             raise _refused("top_k", self.top_k, f"1 to {MOST_HITS}")
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """
+    What a score is made of.
+
+    Args:
+        parts: Each part's value for the hit, 0..1: keyword, context, session, speaker, vector,
+            near_vector; those that ran.
+        weights: What each counts.
+        ranks: The hit's place by each part alone, from 1; without those in which it is not found.
+    """
+
+    parts: dict[str, float]
+    weights: dict[str, float]
+    ranks: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +105,7 @@ class Hit:
         tags: As given.
         metadata: As given.
         speaker: Who said it, of a message.
+        explanation: What the score is made of, when asked for.
     """
 
     memory_id: UUID
@@ -104,6 +126,7 @@ class Hit:
     tags: tuple[str, ...]
     metadata: dict[str, Any]
     speaker: str | None
+    explanation: Explanation | None = None
 
 
 def _refused(field: str, value: object, allowed: str) -> InputError:

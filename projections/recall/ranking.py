@@ -37,7 +37,9 @@ SESSION_BEST: Final = 3
 ALIKE: Final = 0.5
 """What a word counts that is only alike: part of a compound, or of another inflection."""
 _MOST_ALIKE: Final = 20
-_FIRST_PERSON: Final = frozenset("i me my mine myself we us our ours ourselves".split())
+_FIRST_PERSON: Final = frozenset(
+    ("i", "me", "my", "mine", "myself", "we", "us", "our", "ours", "ourselves")
+)
 
 
 @dataclass(slots=True)
@@ -101,20 +103,59 @@ def pooled(shelves: Sequence[tuple[Shelf, Any]]) -> Pool:
     return Pool(chosen, seen)
 
 
-def scored(pool: Pool, question: str, vector: Any) -> Scores:
+@dataclass(slots=True)
+class Asked:
+    """
+    A question as the visible rows make it understood.
+
+    Args:
+        text: The question without the names of speakers: every row of theirs would fit them.
+        words: Its words.
+        affinity: For each visible row 1.0 when somebody whom the question names said it.
+    """
+
+    text: str
+    words: list[str]
+    affinity: Any
+
+
+def understood(pool: Pool, question: str) -> Asked:
+    """
+    Which rows were said by somebody whom the question names, or by the user when it is in the
+    first person.
+    """
+    import numpy
+
+    affinity = numpy.zeros(len(pool.keys))
+    said_by, roles = pool.values("speaker"), pool.values("role")
+    asked = folded(question)
+    named = [name for name in {*said_by} - {None} if _occurs(folded(name), asked)]
+    if named:
+        affinity = numpy.array([float(name in named) for name in said_by])
+    elif _FIRST_PERSON & set(re.findall(r"[^\W_]+", asked)):
+        affinity = numpy.array([float(role == "user") for role in roles])
+    rest = question if not named else asked
+    for name in named:
+        rest = re.sub(rf"\b{re.escape(folded(name))}\b(['’]s\b)?", " ", rest)
+    said = words(rest)
+    return Asked(rest, said, affinity) if said else Asked(question, words(question), affinity)
+
+
+def scored(pool: Pool, asked: Asked, vector: Any, *, words_count: bool = True) -> Scores:
     """
     Scores of the visible rows.
 
     Args:
         pool: The rows.
-        question: As asked.
-        vector: Its vector [width], or None to rank without vectors.
+        asked: The question, from ``understood``.
+        vector: The vector [width] of ``asked.text``, or None to rank without vectors.
+        words_count: False to rank by vectors alone.
     """
     import numpy
 
-    speakers = _speakers(pool, question)
-    lexical = _lexical(pool, speakers.words)
-    parts = {"keyword": _relative(lexical), "speaker": speakers.affinity}
+    lexical = _lexical(pool, asked.words if words_count else [])
+    affinity = asked.affinity if words_count else numpy.zeros(len(pool.keys))
+    parts = {"keyword": _relative(lexical), "speaker": affinity}
     order = _Conversations(pool)
     if order.any:
         parts["context"] = _relative(order.neighbours(lexical))
@@ -129,33 +170,6 @@ def scored(pool: Pool, question: str, vector: Any) -> Scores:
     weight = sum(WEIGHTS[name] for name in active)
     total = sum(WEIGHTS[name] * part for name, part in active.items()) / weight
     return Scores(total, parts, cosine)
-
-
-@dataclass(slots=True)
-class _Speakers:
-    words: list[str]
-    affinity: Any
-
-
-def _speakers(pool: Pool, question: str) -> _Speakers:
-    """
-    Rows said by somebody whom the question names, or by the user when it is in the first person.
-    The names are taken out of the words: every row of a speaker would fit them alike.
-    """
-    import numpy
-
-    affinity = numpy.zeros(len(pool.keys))
-    said_by, roles = pool.values("speaker"), pool.values("role")
-    asked = folded(question)
-    named = [name for name in {*said_by} - {None} if _occurs(folded(name), asked)]
-    if named:
-        affinity = numpy.array([float(name in named) for name in said_by])
-    elif _FIRST_PERSON & set(re.findall(r"[^\W_]+", asked)):
-        affinity = numpy.array([float(role == "user") for role in roles])
-    rest = asked
-    for name in named:
-        rest = re.sub(rf"\b{re.escape(folded(name))}\b(['’]s\b)?", " ", rest)
-    return _Speakers(words(rest) or words(question), affinity)
 
 
 def _occurs(name: str, text: str) -> bool:

@@ -1,106 +1,79 @@
-"""Hybrid search: keyword and vector candidates of the visible rows, fused into one order."""
+"""Hybrid search: the visible rows of a question, scored, best first."""
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 from uuid import UUID
 
+from memoriale.domain.branches import NO_LIMIT
 from memoriale.domain.scoring import compute_composite_score, recency_decay
 from memoriale.projections.embedding import embed_query
 from memoriale.projections.recall.filters import (
     ScopedLine,
     all_of,
+    any_of,
     override_condition,
     query_condition,
     visible_condition,
 )
-from memoriale.projections.recall.query import Hit, RecallQuery
-from memoriale.projections.recall.schema import VECTOR
-from memoriale.projections.recall.view import RecallView, vector_rows
+from memoriale.projections.recall.query import Explanation, Hit, RecallQuery
+from memoriale.projections.recall.ranking import WEIGHTS, Pool, Scores, pooled, scored, understood
+from memoriale.projections.recall.shelf import READ, Shelf
+from memoriale.projections.recall.sight import partitions, visible
+from memoriale.projections.recall.view import RecallView
+from memoriale.projections.recall.words import words
 
-VECTOR_WEIGHT: Final = 0.35
-"""
-Of the vector leg beside the keyword leg's 1. From 0.2 to 0.35 made no difference on two public
-sets of questions; reciprocal rank fusion with equal weights was worse than keywords alone.
-"""
-_FEWEST_CANDIDATES: Final = 50
-_CANDIDATES_PER_HIT: Final = 5
-_WIDER: Final = 8
-_MOST_CANDIDATES: Final = 10_000
-
-_COLUMNS: Final = (
-    "key",
-    "memory_id",
-    "text",
-    "kind",
-    "source",
-    "recorded_at",
-    "created_at",
-    "branch",
-    "valid_from",
-    "valid_until",
-    "importance",
-    "tags",
-    "metadata",
-    "speaker",
-)
-
-
-@dataclass(slots=True)
-class _Candidate:
-    row: dict[str, Any]
-    vector: Any
-    bm25: float = 0.0
-    cosine: float | None = None
-    nearest: bool = False
+_FEWEST_CANDIDATES: Final = 400
+_CANDIDATES_PER_HIT: Final = 10
 
 
 def search(view: RecallView, query: RecallQuery) -> list[Hit]:
     """
     The memories that answer a question best, best first; ties go to the lower index.
 
-    What the caller may not see is left out inside both searches, so that few visible rows among
-    many others are all found. A row that neither leg finds is no hit.
+    What the caller may not see is no part of it: not of the hits, and not of the statistics that
+    rank them. So the answer is a function of the question, the caller, the branch and the point
+    of the log alone.
 
-    ``relevance`` is the keyword score (BM25) divided by the best one, plus 0.35 times the place
-    of the cosine between the median and the best of the vector leg's candidates, divided by the
-    weights of the legs that ran. ``composite`` is reference system A's.
+    Every visible row is scored when the caller's rows fit into memory, and for every question as
+    of a point. For larger owners now, LanceDB's indexes propose candidates, and their scores
+    come from the visible rows among them.
 
     Args:
         view: Where to search.
-        query: The question. Lines are limited to what the view has applied.
+        query: The question. A line without a limit is read at the view's position.
 
     Raises:
         UnavailableError: The embedder failed.
         CorruptViewError: The view cannot be read.
     """
-    lines = pinned_lines(view, query.lines)
+    pinned = all(line.limit != NO_LIMIT for line, _ in query.lines)
+    position = view.position()
+    lines = pinned_lines(position, query.lines)
     if not lines:
         return []
-    where = all_of((query_condition(query), visible_condition(lines, hidden_memories(view, lines))))
-    vector = embed_query(view.embedder, query.text) if query.vector_leg else None
-    if vector is not None and not vector.any():
-        vector = None
-    candidates = _candidates(view, query, where, vector)
-    return _ranked(query, candidates, vector is not None)
+    pool = _pool(view, query, lines, position, whole=pinned)
+    if pool is None:
+        pool = _proposed(view, query, lines)
+    asked = understood(pool, query.text)
+    vector = _vector(view, query, asked.text)
+    scores = scored(pool, asked, vector, words_count=query.keyword_leg)
+    return _hits(query, pool, scores)
 
 
-def pinned_lines(view: RecallView, lines: Sequence[ScopedLine]) -> list[ScopedLine]:
-    """
-    The lines, limited to what the view has applied by now.
+def _vector(view: RecallView, query: RecallQuery, text: str) -> Any:
+    vector = embed_query(view.embedder, text) if query.vector_leg else None
+    return vector if vector is not None and vector.any() else None
 
-    A version that a later event closes still holds such a limit, so reads with these lines agree
-    with each other whatever is posted between them.
-    """
-    if all(line.limit < view.reached for line, _ in lines):
-        return list(lines)
-    last = view.position() - 1
-    return [(replace(line, limit=min(line.limit, last)), scope) for line, scope in lines]
+
+def pinned_lines(position: int, lines: Sequence[ScopedLine]) -> list[ScopedLine]:
+    """Lines with a limit each: one that has none ends where the view stands."""
+    return [(replace(line, limit=min(line.limit, position - 1)), scope) for line, scope in lines]
 
 
 def hidden_memories(view: RecallView, lines: Sequence[ScopedLine]) -> list[set[str]]:
-    """For each line the ids (32 hexadecimal digits) of the memories that nearer ones override."""
+    """For each line the memories that a nearer one overrides."""
     if len(lines) == 1:
         return [set()]
     found = view.table.read(override_condition(lines), ("memory_id", "branch")).to_pylist()
@@ -111,108 +84,96 @@ def hidden_memories(view: RecallView, lines: Sequence[ScopedLine]) -> list[set[s
     return hidden
 
 
-def _candidates(view: RecallView, query: RecallQuery, where: str, vector: Any) -> list[_Candidate]:
-    columns = _COLUMNS if vector is None else (*_COLUMNS, VECTOR)
-    found: dict[int, _Candidate] = {}
-    by_words = _leg(
-        lambda n: view.table.keyword_search("search_text", query.text, where, columns, n),
-        "_score",
-        query.top_k,
-    )
-    for row, value in _rows(by_words):
-        found[row["key"]] = _Candidate(row, value, bm25=row["_score"])
-    if vector is None:
-        return list(found.values())
-    nearest = _leg(
-        lambda n: view.table.vector_search(vector, where, columns, n), "_distance", query.top_k
-    )
-    for row, value in _rows(nearest):
-        found.setdefault(row["key"], _Candidate(row, value)).nearest = True
-    for candidate in found.values():
-        candidate.cosine = _cosine(candidate.vector, vector)
-    return list(found.values())
+def _pool(
+    view: RecallView,
+    query: RecallQuery,
+    lines: Sequence[ScopedLine],
+    position: int,
+    *,
+    whole: bool,
+) -> Pool | None:
+    """Every visible row; None when a partition is too large to keep."""
+    chosen = []
+    for partition in dict.fromkeys(p for _, scope in lines for p in partitions(scope)):
+        shelf = view.shelves.get(partition, position, whole=whole)
+        if shelf is None:
+            return None
+        chosen.append((shelf, visible(shelf, partition, query, lines)))
+    return pooled(chosen)
 
 
-def _leg(find: Any, score: str, top_k: int) -> Any:
-    """
-    The best rows of one search, and all that tie with the last one that could be a hit: LanceDB
-    cuts ties at any row.
-    """
-    limit = max(_FEWEST_CANDIDATES, _CANDIDATES_PER_HIT * top_k)
-    while True:
-        found = find(limit)
-        scores = found[score].to_pylist()
-        full = len(scores) >= limit
-        if not full or scores[top_k - 1] != scores[-1] or limit >= _MOST_CANDIDATES:
-            return found
-        limit *= _WIDER
-
-
-def _rows(table: Any) -> list[tuple[dict[str, Any], Any]]:
-    if VECTOR not in table.column_names:
-        return [(row, None) for row in table.to_pylist()]
-    rows = table.drop_columns([VECTOR]).to_pylist()
-    return list(zip(rows, vector_rows(table), strict=True))
-
-
-def _cosine(vector: Any, other: Any) -> float | None:
+def _proposed(view: RecallView, query: RecallQuery, lines: Sequence[ScopedLine]) -> Pool:
+    """The rows that LanceDB finds by words or by vector among the visible ones."""
     import numpy
 
-    if vector is None:
-        return None
-    one, two = vector.astype(numpy.float64), other.astype(numpy.float64)
-    return float(one @ two / (numpy.linalg.norm(one) * numpy.linalg.norm(two)))
+    where = all_of((query_condition(query), visible_condition(lines, hidden_memories(view, lines))))
+    most = max(_FEWEST_CANDIDATES, _CANDIDATES_PER_HIT * query.top_k)
+    found = view.table.keyword_search(
+        "search_text", " ".join(words(query.text)), where, ("key",), most
+    )
+    keys = set(found["key"].to_pylist())
+    vector = _vector(view, query, query.text)
+    if vector is not None:
+        near = view.table.vector_search(vector, where, ("key",), most)
+        keys |= set(near["key"].to_pylist())
+    shelf = Shelf(view.embedder.width)
+    if keys:
+        listed = ", ".join(str(key) for key in sorted(keys))
+        shelf.put(view.table.read(any_of((f"key IN ({listed})",)), READ))
+    return pooled([(shelf, numpy.ones(len(shelf), dtype=bool))])
 
 
-def _ranked(query: RecallQuery, candidates: list[_Candidate], vector_ran: bool) -> list[Hit]:
-    best = max((c.bm25 for c in candidates), default=0.0)
-    nearness = _nearness(candidates)
-    total = 1 + (VECTOR_WEIGHT if vector_ran else 0)
-    hits = []
-    for candidate in candidates:
-        keyword = candidate.bm25 / best if best > 0 else 0.0
-        near = nearness(candidate.cosine)
-        hits.append(_hit(query, candidate, keyword, (keyword + VECTOR_WEIGHT * near) / total))
-    hits.sort(key=lambda hit: (-hit.score, hit.index))
-    return [hit for hit in hits if _kept(query, hit)][: query.top_k]
+def _hits(query: RecallQuery, pool: Pool, scores: Scores) -> list[Hit]:
+    import numpy
+
+    if not len(pool.keys):
+        return []
+    rows = [row for shelf, places in pool.shelves for row in _rows(shelf, places)]
+    total = _composite(query, rows, scores) if query.rank == "composite" else scores.total
+    hits: list[Hit] = []
+    for place in numpy.lexsort((pool.keys, -total)):
+        if len(hits) == query.top_k:
+            break
+        hit = _hit(query, rows[place], float(total[place]), int(place), scores)
+        if _found(scores, int(place)) and _kept(query, hit):
+            hits.append(hit)
+    return hits
 
 
-def _nearness(candidates: list[_Candidate]) -> Any:
-    """How far a cosine is from the median to the best of the vector leg's, 0..1."""
-    from statistics import median
-
-    cosines = [c.cosine for c in candidates if c.nearest and c.cosine is not None]
-    middle, best = (median(cosines), max(cosines)) if cosines else (0.0, 0.0)
-
-    def nearness(cosine: float | None) -> float:
-        if cosine is None or not cosines:
-            return 0.0
-        if best <= middle:
-            return 1.0 if cosine >= best else 0.0
-        return min(1.0, max(0.0, (cosine - middle) / (best - middle)))
-
-    return nearness
+def _rows(shelf: Shelf, places: Any) -> list[dict[str, Any]]:
+    return [shelf.rows[place] for place in places]
 
 
-def _hit(query: RecallQuery, candidate: _Candidate, keyword: float, score: float) -> Hit:
-    row, cosine = candidate.row, candidate.cosine
-    similarity = None if cosine is None else min(1.0, max(0.0, cosine))
-    importance = None if row["importance"] is None else row["importance"] / 1000
-    if query.rank == "composite":
-        score = compute_composite_score(
-            created_at=row["created_at"],
-            now=query.now,
-            semantic_similarity=similarity,
-            importance=importance,
-        )
+def _found(scores: Scores, place: int) -> bool:
+    """A row that no leg finds is no hit, whoever said it."""
+    return any(part[place] > 0 for name, part in scores.parts.items() if name != "speaker")
+
+
+def _composite(query: RecallQuery, rows: list[dict[str, Any]], scores: Scores) -> Any:
+    import numpy
+
+    return numpy.array(
+        [
+            compute_composite_score(
+                created_at=row["created_at"],
+                now=query.now,
+                semantic_similarity=_similarity(scores, place),
+                importance=_unit(row["importance"]),
+            )
+            for place, row in enumerate(rows)
+        ]
+    )
+
+
+def _hit(query: RecallQuery, row: dict[str, Any], score: float, place: int, scores: Scores) -> Hit:
     return Hit(
         memory_id=UUID(row["memory_id"]),
         content=row["text"],
         score=score,
-        similarity=similarity,
-        keyword=keyword,
+        similarity=_similarity(scores, place),
+        keyword=float(scores.parts["keyword"][place]),
         recency=recency_decay(row["created_at"], query.now),
-        importance=importance,
+        importance=_unit(row["importance"]),
         kind=row["kind"],
         source=row["source"],
         index=row["key"],
@@ -222,9 +183,36 @@ def _hit(query: RecallQuery, candidate: _Candidate, keyword: float, score: float
         valid_from=row["valid_from"],
         valid_until=row["valid_until"],
         tags=tuple(row["tags"]),
-        metadata=json.loads(row["metadata"]) if row["metadata"] else {},
+        metadata=_metadata(row["metadata"]),
         speaker=row["speaker"],
+        explanation=_explanation(scores, place) if query.explain else None,
     )
+
+
+def _explanation(scores: Scores, place: int) -> Explanation:
+    import numpy
+
+    parts = {name: float(part[place]) for name, part in scores.parts.items()}
+    ranks = {
+        name: 1 + int(numpy.count_nonzero(part > part[place]))
+        for name, part in scores.parts.items()
+        if part[place] > 0
+    }
+    return Explanation(parts=parts, weights={n: WEIGHTS[n] for n in parts}, ranks=ranks)
+
+
+def _similarity(scores: Scores, place: int) -> float | None:
+    cosine = float(scores.cosine[place])
+    return None if cosine != cosine else min(1.0, max(0.0, cosine))
+
+
+def _unit(thousandths: int | None) -> float | None:
+    return None if thousandths is None else thousandths / 1000
+
+
+def _metadata(text: str | None) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(text) if text else {}
+    return found
 
 
 def _kept(query: RecallQuery, hit: Hit) -> bool:

@@ -178,7 +178,7 @@ def _vectors(table: Any, width: int) -> list[Any]:
 
     from memoriale.projections.recall.view import vector_rows
 
-    found = []
+    found: list[Any] = []
     for single, several in zip(vector_rows(table), table[PASSAGES].to_pylist(), strict=True):
         if several is not None:
             found.append(numpy.array(several, dtype=numpy.float32).reshape(-1, width))

@@ -93,5 +93,3 @@ def _tagged(shelf: Shelf, tag: str) -> Any:
     import numpy
 
     return numpy.array([tag in row["tags"] for row in shelf.rows], dtype=bool)
-
-

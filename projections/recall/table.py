@@ -1,5 +1,6 @@
 """The LanceDB table of a recall view: opened, read, merged into and compacted."""
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from itertools import pairwise
@@ -10,6 +11,7 @@ from memoriale.domain.errors import CorruptViewError
 from memoriale.projections.recall.lance_errors import lance_errors, once_more
 from memoriale.projections.recall.schema import (
     COLUMNS,
+    PASSAGES,
     SENTINEL_KEY,
     TABLE,
     VECTOR,
@@ -66,7 +68,7 @@ class VersionTable:
     @property
     def column_names(self) -> tuple[str, ...]:
         """Every column."""
-        return (*COLUMNS, VECTOR)
+        return (*COLUMNS, PASSAGES, VECTOR)
 
     @property
     def width(self) -> int:
@@ -180,10 +182,18 @@ class VersionTable:
         with lance_errors(self.folder):
             return int(self._table.stats()["fragment_stats"]["num_fragments"])
 
-    def count(self) -> int:
-        """Number of rows, the sentinel included."""
+    def count(self, where: str | None = None) -> int:
+        """Number of rows that a filter selects; without one of all, the sentinel included."""
         with lance_errors(self.folder):
-            return int(self._table.count_rows())
+            return int(self._table.count_rows(where))
+
+    def commits(self) -> frozenset[str]:
+        """
+        Names of the table's versions on disk. Another set means that somebody wrote; reading
+        the names takes a hundredth of a look into the table.
+        """
+        with lance_errors(self.folder):
+            return frozenset(os.listdir(self.folder / f"{TABLE}.lance" / "_versions"))
 
     def ranges(self, columns: Sequence[str], stop: int, size: int) -> Iterator[Any]:
         """

@@ -11,6 +11,7 @@ from memoriale.projections.recall.contents import content_digest, differences, d
 from memoriale.projections.recall.lance_errors import once_more
 from memoriale.projections.recall.posting import Posting, memories_needed
 from memoriale.projections.recall.schema import COLUMNS, OPEN, PASSAGES, SENTINEL_KEY, VECTOR
+from memoriale.projections.recall.shelves import Shelves
 from memoriale.projections.recall.table import VersionTable, sentinel
 from memoriale.projections.recall.versions import Version, version_of
 from memoriale.projections.view import Batch, Digest
@@ -41,8 +42,10 @@ class RecallView:
     def __init__(self, table: VersionTable, embedder: Embedder) -> None:
         self.table = table
         self.embedder = embedder
+        self.shelves = Shelves(table, embedder.width)
         self.reached = 0
         """A position that the view has reached for certain; it may stand further on."""
+        self._commits: frozenset[str] = frozenset()
 
     @classmethod
     def create(cls, folder: Path, embedder: Embedder) -> "RecallView":
@@ -82,7 +85,11 @@ class RecallView:
 
     def position(self) -> int:
         """How many events it has applied."""
-        self.reached = int(self.table.sentinel()["seq"])
+        # The names come first: whoever commits in between makes them others next time.
+        commits = self.table.commits()
+        if commits != self._commits:
+            self.reached = int(self.table.sentinel()["seq"])
+            self._commits = commits
         return self.reached
 
     def apply(self, batch: Batch, expected_position: int) -> None:
@@ -167,7 +174,9 @@ class RecallView:
         versions = {}
         for start in range(0, len(needed), _IDS_AT_ONCE):
             ids = ", ".join(f"'{memory_id}'" for memory_id in needed[start : start + _IDS_AT_ONCE])
-            found = self.table.read(f"memory_id IN ({ids}) AND ({either})", (*COLUMNS, PASSAGES, VECTOR))
+            found = self.table.read(
+                f"memory_id IN ({ids}) AND ({either})", (*COLUMNS, PASSAGES, VECTOR)
+            )
             rows = found.drop_columns([VECTOR]).to_pylist()
             for row, vector in zip(rows, vector_rows(found), strict=True):
                 versions[row["key"]] = version_of(row, vector)

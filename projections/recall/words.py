@@ -4,6 +4,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, Final
 
 from memoriale.projections.recall.schema import STOP_WORDS
@@ -100,7 +101,7 @@ def _of_run(run: str) -> Iterator[str]:
 def _pairs(run: str) -> Iterator[str]:
     if len(run) == 1:
         yield run
-    for left, right in zip(run, run[1:], strict=False):
+    for left, right in pairwise(run):
         yield left + right
 
 

@@ -13,7 +13,7 @@ from memoriale.projections.stats.fold import Header
 from memoriale.projections.stats.schema import BRANCHES, EVENTS, Table
 
 _ROW_FIELDS: Final = frozenset(Columns.__dataclass_fields__)
-_PLACE_FIELDS: Final = ("index", "append_first", "append_last", "recorded_at")
+_PLACE_FIELDS: Final = ("index", "append_first", "append_last", "recorded_at", "leaf_hash")
 
 
 def table_of(table: Table, values: Callable[[str], Iterable[Any]]) -> pa.Table:
@@ -117,6 +117,7 @@ def _uuid_lists(values: list[Sequence[UUID]]) -> pa.Array:
 
 _TYPES: Final = {
     "BIGINT": pa.int64(),
+    "BLOB": pa.binary(),
     "INTEGER": pa.int32(),
     "BOOLEAN": pa.bool_(),
     "VARCHAR": pa.string(),

@@ -2,7 +2,7 @@
 
 from typing import Final, NamedTuple
 
-FORMAT: Final = "stats/1"
+FORMAT: Final = "stats/2"
 """Changes whenever a table, a column or the meaning of one changes: then views are rebuilt."""
 
 
@@ -88,6 +88,9 @@ EVENTS: Final = Table(
         Column("retention_class", "VARCHAR NOT NULL", "How long it is kept."),
         *_FACTS,
         Column("changed", "VARCHAR[]", "Names of the fields that an amendment changed."),
+        Column(
+            "leaf_hash", "BLOB NOT NULL", "Hash of the event in the log's Merkle tree.", "SHA-256"
+        ),
     ),
 )
 
@@ -158,20 +161,34 @@ TABLES: Final = (EVENTS, VERSIONS, BRANCHES, POSITION)
 
 def statements() -> list[str]:
     """The SQL that makes an empty view: tables, their comments, and position 0."""
-    made = [statement for table in TABLES for statement in _make(table)]
+    made = [statement for table in TABLES for statement in make_table(table)]
     return [*made, "INSERT INTO position VALUES (0)"]
 
 
-def _make(table: Table) -> list[str]:
+def make_table(table: Table) -> list[str]:
+    """The SQL that makes an empty table with its comments."""
     columns = ", ".join(f'"{column.name}" {column.type}' for column in table.columns)
-    comments = [
-        f'COMMENT ON COLUMN "{table.name}"."{column.name}" IS {_quoted(_comment(column))}'
-        for column in table.columns
-    ]
+    comments = comment_on("TABLE", table.name, table.meaning, table.columns)
+    return [f'CREATE TABLE "{table.name}" ({columns})', *comments]
+
+
+def comment_on(what: str, name: str, meaning: str, columns: tuple[Column, ...]) -> list[str]:
+    """
+    The SQL that explains a table or a view and each of its columns.
+
+    Args:
+        what: ``TABLE`` or ``VIEW``.
+        name: Of the table or view.
+        meaning: Its own comment.
+        columns: Its columns.
+    """
+    own = f'COMMENT ON {what} "{name}" IS {_quoted(meaning)}'
     return [
-        f'CREATE TABLE "{table.name}" ({columns})',
-        f'COMMENT ON TABLE "{table.name}" IS {_quoted(table.meaning)}',
-        *comments,
+        own,
+        *(
+            f'COMMENT ON COLUMN "{name}"."{column.name}" IS {_quoted(_comment(column))}'
+            for column in columns
+        ),
     ]
 
 

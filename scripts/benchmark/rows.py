@@ -168,7 +168,7 @@ def _copy_seconds(stage: Stage, first: int) -> float:
     with _superuser(stage) as connection:
         connection.execute("CREATE TABLE public.copied (LIKE ledger.ledger_events INCLUDING ALL)")
         source = "COPY (SELECT * FROM ledger.ledger_events WHERE tenant = 'bench'"
-        with connection.cursor().copy(f"{source} AND index >= {first}) TO STDOUT BINARY") as out:  # type: ignore[arg-type]
+        with connection.cursor().copy(f"{source} AND index >= {first}) TO STDOUT BINARY") as out:
             data = [bytes(part) for part in out]
 
         def load() -> None:
@@ -188,7 +188,7 @@ def _headers_to_duckdb(stage: Stage) -> None:
     with _superuser(stage) as connection, tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.csv"
         query = f"COPY (SELECT {columns} FROM ledger.ledger_events WHERE tenant = 'bench') "
-        with connection.cursor().copy(query + "TO STDOUT (FORMAT csv)") as out:  # type: ignore[arg-type]
+        with connection.cursor().copy(query + "TO STDOUT (FORMAT csv)") as out:
             path.write_bytes(b"".join(bytes(part) for part in out))
         with duckdb.connect(str(Path(folder) / "floor.duckdb")) as target:
             target.execute("CREATE TABLE rows AS SELECT * FROM read_csv(?)", [str(path)])

@@ -18,7 +18,7 @@ from memoriale.adapters.command_line.running import run
 code = run(sys.argv[1:])
 print(code, *sorted(sys.modules), file=sys.stderr)
 """
-ALWAYS_HEAVY = {"lancedb", "pyarrow", "duckdb", "numpy", "wordllama", "adbc_driver_postgresql"}
+ALWAYS_HEAVY = {"lancedb", "pyarrow", "duckdb", "numpy", "wordllama"}
 HEAVY = ALWAYS_HEAVY | {"psycopg", "eventsourcing", "cryptography", "rich", "pydantic_settings"}
 RIGHTS = {"use", "audit", "content", "privacy", "review", "operate", "none"}
 COMMANDS = sorted(

@@ -230,7 +230,7 @@ def test_application_closes_only_its_own_committer(ledger: Ledger) -> None:
 def test_loggers_of_psycopg_keep_their_levels() -> None:
     """Using the application silences no logger of the driver."""
     code = (
-        "import logging, psycopg, psycopg_pool, sys;"
+        "import logging, psycopg, sys;"
         "levels = lambda: [logging.getLogger(n).level for n in ('psycopg', 'psycopg.pool')];"
         "before = levels(); import memoriale.adapters.postgres.application;"
         "assert 'eventsourcing.postgres' not in sys.modules;"

@@ -4,7 +4,6 @@ import inspect
 from typing import Any
 
 import psycopg
-import psycopg_pool
 import pytest
 from psycopg import errors as pg
 
@@ -24,8 +23,8 @@ from memoriale.domain.errors import (
 
 
 def foreign_errors() -> list[type[psycopg.Error]]:
-    """Every error class of psycopg and of its pool."""
-    modules = (psycopg, pg, psycopg_pool)
+    """Every error class of psycopg."""
+    modules = (psycopg, pg)
     members = [value for module in modules for value in vars(module).values()]
     return sorted(
         {m for m in members if inspect.isclass(m) and issubclass(m, psycopg.Error)},
@@ -51,7 +50,6 @@ def test_every_error_of_psycopg_maps(kind: type[psycopg.Error]) -> None:
         (pg.CrashShutdown, UnavailableError, "database_down"),
         (pg.InvalidPassword, UnavailableError, "database_down"),
         (pg.ReadOnlySqlTransaction, UnavailableError, "database_down"),
-        (psycopg_pool.PoolTimeout, UnavailableError, "database_down"),
         (pg.DiskFull, UnavailableError, "database_overloaded"),
         (pg.TooManyConnections, UnavailableError, "database_overloaded"),
         (pg.QueryCanceled, UnavailableError, "database_timeout"),
