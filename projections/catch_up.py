@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 from memoriale.domain.errors import UnavailableError
-from memoriale.projections.view import EventSource, View
+from memoriale.projections.view import Batch, EventSource, View
 
 BATCH_SIZE = 1000
 
@@ -16,7 +16,9 @@ def catch_up(
     stop: int | None = None,
     deadline: float | None = None,
     size: int = BATCH_SIZE,
+    before: Callable[[Batch], None] | None = None,
     progress: Callable[[int], None] | None = None,
+    stopped: Callable[[], bool] | None = None,
 ) -> int:
     """
     Posts batches until the view stands at ``stop`` or time runs out; posts one at least.
@@ -27,7 +29,9 @@ def catch_up(
         stop: Position to reach; None: the head of the log at the start.
         deadline: No batch is begun after it, as told by ``time.monotonic()``; None: no limit.
         size: Rows of a batch, about: an append is never split.
+        before: Told each batch before it is posted.
         progress: Told the position after each batch.
+        stopped: Asked after each batch whether to end early.
 
     Returns:
         Where the view stands now.
@@ -42,11 +46,15 @@ def catch_up(
         return position
     for batch in source.batches(position, end, size):
         _check_contiguous(view, position, batch.position)
+        if before is not None:
+            before(batch)
         view.apply(batch, position)
         position = batch.end
         if progress is not None:
             progress(position)
         if deadline is not None and time.monotonic() >= deadline:
+            break
+        if stopped is not None and stopped():
             break
     return position
 

@@ -8,7 +8,7 @@ import re
 import secrets
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -140,6 +140,38 @@ class Generations:
                 lock.release()
         raise UnavailableError(f"{self.folder} is being removed; try again.", code="busy")
 
+    def adopt(self, fingerprint: str, fits: Callable[[Path], bool]) -> Generation | None:
+        """
+        Takes over a generation whose builder died or left it, the latest one that fits.
+
+        Args:
+            fingerprint: What it must have been built with, for ``publish``.
+            fits: Whether a folder, whose files nobody else writes now, can be continued.
+
+        Returns:
+            The generation, as from ``begin``; None when there is none.
+
+        Raises:
+            UnavailableError: The disk cannot be used.
+        """
+        with disk_errors(self.folder):
+            for name in reversed(self._names()):
+                lock = FileLock(self.folder / f"{name}{_BUILDING}")
+                if self._is_live(name) or not lock.acquire(time.monotonic()):
+                    continue
+                # Read again: its builder may have published it just before it let go of the lock.
+                if self._is_live(name):
+                    lock.path.unlink(missing_ok=True)
+                elif (self.folder / name).is_dir() and fits(self.folder / name):
+                    return Generation(self.folder / name, fingerprint, lock)
+                lock.release()
+        return None
+
+    def leave(self, generation: Generation) -> None:
+        """Lets go of a generation that was not published, for ``adopt``; its files stay."""
+        if generation.build_lock is not None:
+            generation.build_lock.release()
+
     def publish(self, generation: Generation) -> None:
         """
         Makes a generation the live one and removes the one that was.
@@ -218,17 +250,19 @@ class Generations:
             return []
         return sorted(name for name in found if _NAME.fullmatch(name))
 
-    def _swept(self, name: str) -> bool:
+    def _is_live(self, name: str) -> bool:
         live = self.current()
-        if live is not None and live.folder.name == name:
+        return live is not None and live.folder.name == name
+
+    def _swept(self, name: str) -> bool:
+        if self._is_live(name):
             return False
         lock = FileLock(self.folder / f"{name}{_BUILDING}")
         if not lock.acquire(time.monotonic()):
             return False
         try:
             # Read again: its builder may have published it just before it let go of the lock.
-            live = self.current()
-            stale = live is None or live.folder.name != name
+            stale = not self._is_live(name)
             if stale:
                 _remove(self.folder / name)
             lock.path.unlink(missing_ok=True)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 MAX_TOP_K: Final = 1_000
 RANKS: Final = ("relevance", "composite")
+LEGS: Final = ("hybrid", "keyword", "vector")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +44,8 @@ class Question:
     as_of: AsOf = None
     valid_at: datetime | str | None = None
     rank: str = "relevance"
+    legs: str = "hybrid"
+    explain: bool = False
     wait: float = 2.0
     strict: bool = False
 
@@ -195,6 +198,9 @@ class Recalling:
             min_score=question.min_score,
             min_rank_score=question.min_rank_score,
             rank=question.rank,
+            vector_leg=question.legs != "keyword",
+            keyword_leg=question.legs != "vector",
+            explain=question.explain,
         )
 
     def _namespaces(self, path: str | None) -> tuple[str, ...] | None:
@@ -216,6 +222,8 @@ def check_question(question: Question) -> None:
     check_seconds("wait", question.wait)
     if question.rank not in RANKS:
         raise _out_of("rank", question.rank, ", ".join(RANKS))
+    if question.legs not in LEGS:
+        raise _out_of("legs", question.legs, ", ".join(LEGS))
     for kind in question.kinds:
         KINDS.require(kind)
     for tag in question.tags:

@@ -1,9 +1,11 @@
 """The log as stored, for auditors and followers: columns, header, and bodies where allowed."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
+
+from eventsourcing.persistence import Subscription
 
 from memoriale.adapters.application.presenting import as_json
 from memoriale.adapters.application.tenant_log import TenantLog
@@ -41,6 +43,37 @@ class LoggedEvent:
         return {**shown, "header": parse_json_strictly(self.row.header), **opened}
 
 
+class Following(Iterator[LoggedEvent]):
+    """
+    An endless iterator over the events of a log.
+
+    Args:
+        subscription: Gives them in order, and waits for them.
+        kinds: Only these kinds of memory; none means every event.
+        logged: Makes of a row what the caller sees.
+    """
+
+    def __init__(
+        self,
+        subscription: Subscription[Any],
+        kinds: Sequence[str],
+        logged: Callable[[Row], LoggedEvent],
+    ) -> None:
+        self._subscription, self._kinds, self._logged = subscription, frozenset(kinds), logged
+
+    def __next__(self) -> LoggedEvent:
+        for notification in self._subscription:
+            assert isinstance(notification, LedgerNotification)
+            row = notification.row
+            if not self._kinds or row.columns.kind in self._kinds:
+                return self._logged(row)
+        raise StopIteration
+
+    def close(self) -> None:
+        """Ends the iteration, also while another thread waits in it."""
+        self._subscription.stop()
+
+
 class Streaming:
     """Reads a log from any index on."""
 
@@ -56,14 +89,10 @@ class Streaming:
 
     def follow(
         self, *, after: int, topics: Sequence[str], kinds: Sequence[str], content: bool
-    ) -> Iterator[LoggedEvent]:
+    ) -> "Following":
         """What is recorded now and from now on."""
-        with self._log.application.recorder.subscribe(gt=after + 1, topics=topics) as subscription:
-            for notification in subscription:
-                assert isinstance(notification, LedgerNotification)
-                row = notification.row
-                if not kinds or row.columns.kind in kinds:
-                    yield self._logged([row], content)[0]
+        subscription = self._log.application.recorder.subscribe(gt=after + 1, topics=topics)
+        return Following(subscription, kinds, lambda row: self._logged([row], content)[0])
 
     def _pages(self, after: int, stop: int, content: bool) -> Iterator[LoggedEvent]:
         while after + 1 < stop:

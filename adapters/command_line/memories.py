@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
+from uuid import UUID
 
 from typer import Argument, Option, Typer
 
@@ -173,10 +174,17 @@ def recall(
             **selection.given(),
         )
         names = {branch.id: branch.name or str(branch.id) for branch in memory.branches()}
-    run.output.result(_as_json(found, names), lambda page: _show(page, found))
+    run.output.result(answer_as_json(found, names), lambda page: _show(page, found))
 
 
-def _as_json(found: "Recall", names: dict[Any, str]) -> dict[str, Any]:
+def answer_as_json(found: "Recall", names: dict[UUID, str]) -> dict[str, Any]:
+    """
+    An answer as JSON values.
+
+    Args:
+        found: The answer.
+        names: Names of branches by id.
+    """
     from memoriale.adapters.application.presenting import as_json
 
     hits = [

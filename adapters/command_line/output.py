@@ -138,6 +138,19 @@ class Page:
             table.add_row(Text(self.shown(key), style="bold"), cell.append(safe(below), "dim"))
         self._parts.append(table)
 
+    def tree(self, rows: Iterable[tuple[int, Any, Sequence[Any]]]) -> None:
+        """For each row its depth, its name and the details behind it; a parent comes first."""
+        from rich.text import Text
+        from rich.tree import Tree
+
+        path = [Tree("", hide_root=True)]
+        for depth, name, details in rows:
+            behind = " · ".join(self.shown(detail) for detail in details if detail is not None)
+            label = Text(safe(self.shown(name)), style="bold")
+            del path[depth + 1 :]
+            path.append(path[-1].add(label.append("  " + safe(behind), "not bold dim")))
+        self._parts.append(path[0])
+
     def shown(self, value: Any) -> str:
         """A value in words of people: times in their zone, lists with commas."""
         if value is None:

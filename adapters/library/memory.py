@@ -260,6 +260,8 @@ class Memory(Comparisons):
         as_of: AsOf = None,
         valid_at: datetime | str | None = None,
         rank: str = "relevance",
+        legs: str = "hybrid",
+        explain: bool = False,
         wait: float | None = None,
         strict: bool = False,
     ) -> "Recall":
@@ -279,6 +281,8 @@ class Memory(Comparisons):
             valid_at: Only what is true in the world at this time; default: the time of the
                 answer.
             rank: ``relevance``, or ``composite`` of similarity, recency and importance.
+            legs: ``hybrid``, ``keyword`` or ``vector`` alone.
+            explain: Say in each hit's ``explanation`` what its score is made of.
             wait: Seconds to wait for the view; default ``MEMORIALE_WAIT``.
             strict: Raise ``BehindError`` instead of answering from a view that is behind.
 
@@ -300,6 +304,8 @@ class Memory(Comparisons):
             as_of=as_of,
             valid_at=valid_at,
             rank=rank,
+            legs=legs,
+            explain=explain,
             wait=self._settings.wait if wait is None else wait,
             strict=strict,
         )

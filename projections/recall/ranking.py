@@ -112,11 +112,13 @@ class Asked:
         text: The question without the names of speakers: every row of theirs would fit them.
         words: Its words.
         affinity: For each visible row 1.0 when somebody whom the question names said it.
+        by_name: Whether the question is nothing but names.
     """
 
     text: str
     words: list[str]
     affinity: Any
+    by_name: bool = False
 
 
 def understood(pool: Pool, question: str) -> Asked:
@@ -138,7 +140,10 @@ def understood(pool: Pool, question: str) -> Asked:
     for name in named:
         rest = re.sub(rf"\b{re.escape(folded(name))}\b(['’]s\b)?", " ", rest)
     said = words(rest)
-    return Asked(rest, said, affinity) if said else Asked(question, words(question), affinity)
+    if said or not named:
+        return Asked(rest, said, affinity)
+    # Nothing but names: then whoever was named is what is asked for.
+    return Asked(question, words(question), affinity, by_name=True)
 
 
 def scored(pool: Pool, asked: Asked, vector: Any, *, words_count: bool = True) -> Scores:
@@ -154,6 +159,8 @@ def scored(pool: Pool, asked: Asked, vector: Any, *, words_count: bool = True) -
     import numpy
 
     lexical = _lexical(pool, asked.words if words_count else [])
+    if asked.by_name and words_count:
+        lexical = numpy.maximum(lexical, asked.affinity)
     affinity = asked.affinity if words_count else numpy.zeros(len(pool.keys))
     parts = {"keyword": _relative(lexical), "speaker": affinity}
     order = _Conversations(pool)

@@ -70,9 +70,7 @@ def _described(columns: tuple[Column, ...]) -> tuple[DescribedColumn, ...]:
 
 RELATIONS: Final[dict[str, Relation]] = {
     **{t.name: Relation(t.name, "table", t.meaning, _described(t.columns)) for t in TABLES},
-    SNAPSHOT.name: Relation(
-        SNAPSHOT.name, "table", SNAPSHOT.meaning, _described(SNAPSHOT.columns)
-    ),
+    SNAPSHOT.name: Relation(SNAPSHOT.name, "table", SNAPSHOT.meaning, _described(SNAPSHOT.columns)),
     **{v.name: Relation(v.name, "view", v.meaning, _described(v.columns)) for v in VIEWS},
 }
 """Every table and view by name, tables first."""

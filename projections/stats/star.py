@@ -1,5 +1,6 @@
 """What a published snapshot has besides the tables of the view: its stamp, and analysts' views."""
 
+from functools import cache
 from hashlib import sha256
 from typing import Final, NamedTuple
 
@@ -353,6 +354,7 @@ def statements() -> list[str]:
     return made
 
 
+@cache
 def fingerprint() -> str:
     """The format of a snapshot: that of the tables, and a hash of the SQL of everything else."""
     text = "\n".join([*statements(), *(sql for table in TABLES for sql in make_table(table))])

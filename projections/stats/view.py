@@ -1,5 +1,6 @@
 """The stats view in DuckDB: from headers only, so that erasure never rewrites it."""
 
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from memoriale.domain.errors import ConflictError, CorruptViewError, Unavailable
 from memoriale.domain.events import Forked, Remembered
 from memoriale.domain.memory import Status
 from memoriale.domain.record import Row
+from memoriale.projections.generations import disk_errors
 from memoriale.projections.posted import ViewKind
 from memoriale.projections.stats.connection import FILE, connect, duckdb_errors
 from memoriale.projections.stats.digest import digest, first_differences
@@ -21,6 +23,8 @@ from memoriale.projections.view import Batch, Digest
 if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
+
+    from memoriale.projections.stats.summary import Summary
 
 NAME: Final = "stats"
 _BATCH: Final = 10_000
@@ -154,6 +158,37 @@ class StatsView:
         )
         branches = self._rows("SELECT count(*) FROM branches")
         return Totals(self.position(), dict(events), dict(memories), branches[0][0])
+
+    def copy_to(self, path: Path) -> int:
+        """
+        Copies the file as it is, for a snapshot.
+
+        Args:
+            path: The copy; replaced if it exists.
+
+        Returns:
+            How many events it has applied.
+
+        Raises:
+            CorruptViewError: Its rows are not those up to its position.
+            UnavailableError: The disk is full.
+        """
+        position = self.position()
+        rows = self._rows('SELECT count(*), coalesce(max("index"), -1) FROM events')
+        if rows != [(position, position - 1)]:
+            raise CorruptViewError(f"{self._folder / FILE}: rows and position do not agree.")
+        # What is still in the write-ahead file must be in the copy too.
+        self._rows("CHECKPOINT")
+        with disk_errors(path):
+            shutil.copyfile(self._folder / FILE, path)
+        return position
+
+    def summary(self) -> "Summary":
+        """Counts by topic, kind, branch, day and so on, for people."""
+        from memoriale.projections.stats.summary import summarize
+
+        with duckdb_errors(self._folder):
+            return summarize(self._connection)
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """

@@ -27,6 +27,7 @@ COMMANDS = sorted(
 PROMISED = {
     *("init", "status", "stop", "version", "migrate", "remember", "recall", "correct", "amend"),
     *("invalidate", "reinstate", "show", "history", "list", "wait", "log", "fork", "branches"),
+    *("tree", "diff"),
     *("import", "export", "replay", "verify", "doctor", "demo"),
 }
 

@@ -1,15 +1,19 @@
 """The tree of branches: what the caller may use, with counts of what the caller may see."""
 
 from collections.abc import Callable
-from uuid import uuid4
+from dataclasses import replace
+from typing import Final
+from xml.etree import ElementTree
 
 import pytest
 
 from memoriale.adapters.application.comparing import BranchNode
+from memoriale.adapters.drawing.branch_tree import svg
 from memoriale.adapters.library.ledger import Ledger
 from memoriale.adapters.library.memory import Memory
-from memoriale.domain.access import AccessScope
-from memoriale.domain.principal import ALL_RIGHTS
+
+SVG: Final = "{http://www.w3.org/2000/svg}"
+HOSTILE: Final = '</text><script>alert("x")</script>&amp; \x00\x1b[31m\u202e\ud800 ü 木'
 
 
 def shown(nodes: list[BranchNode]) -> list[tuple[str, str | None, int, int]]:
@@ -62,9 +66,7 @@ def test_a_branch_whose_parent_the_caller_may_not_use_is_a_root(
 
 
 @pytest.mark.parametrize("visibility", ["owner", "user", "agent", "team", "tenant"])
-def test_counts_follow_the_access_rule(
-    shared_ledger: Ledger, tenant: str, visibility: str
-) -> None:
+def test_counts_follow_the_access_rule(shared_ledger: Ledger, tenant: str, visibility: str) -> None:
     """However memories are shared, the server counts exactly the events of those that
     ``AccessScope`` allows, whoever changed them last."""
     everyone = {"user": "alice", "agent": "support", "team": "blue", "session": "s1"}
@@ -86,18 +88,57 @@ def test_counts_follow_the_access_rule(
                 reviewer.amend(made, importance=0.5, actor="carol")
     log = shared_ledger.tenant(tenant).log
     rows = [row for rows in log.reader.stream_rows() for row in rows]
-    births = {r.columns.memory_id: r.columns for r in rows if r.columns.continues is None}
     first = {r.columns.memory_id: r.columns for r in reversed(rows)}
-    assert births.keys() == first.keys()
     for caller in ({}, *writers, {"user": "bob"}, {"user": "stranger"}):
-        handle = shared_ledger.memory(tenant=tenant, rights=ALL_RIGHTS, **caller)
+        handle = shared_ledger.memory(tenant=tenant, **caller)
         scope = log.identities.scope(handle.principal)
         expected = sum(scope.allows(first[row.columns.memory_id]) for row in rows)
         assert handle.tree()[0].events == expected
 
 
-def test_nobody_counts_nothing(shared_ledger: Ledger, tenant: str) -> None:
-    """A scope of names that the tenant has never seen matches no event."""
-    shared_ledger.memory(tenant=tenant, user="alice").remember("hers")
-    services = shared_ledger.tenant(tenant)
-    assert services.comparing.counts(AccessScope(owners=frozenset({uuid4()}))) == {}
+def drawn(nodes: list[BranchNode]) -> ElementTree.Element:
+    return ElementTree.fromstring(svg(nodes).encode())
+
+
+def test_the_drawing_is_an_svg_with_every_branch(alice: Memory) -> None:
+    """Each branch has one mark and its name, each but main one line to its parent, and equal
+    trees are drawn alike."""
+    alice.fork("first").fork("deeper")
+    alice.fork("second")
+    nodes = alice.tree()
+    root = drawn(nodes)
+    assert root.tag == f"{SVG}svg"
+    assert [title.text for title in root.findall(f"{SVG}g/{SVG}title")] == [
+        "main",
+        "first",
+        "deeper",
+        "second",
+    ]
+    assert len(root.findall(f"{SVG}path")) == 3
+    assert svg(nodes) == svg(alice.tree())
+
+
+def test_names_are_escaped_in_the_drawing(alice: Memory) -> None:
+    """A name adds no element, and what XML cannot hold or turns the text around is replaced."""
+    names = [HOSTILE.replace("\x00", "").replace("\ud800", ""), "x" * 200]
+    for name in names:
+        alice.fork(name)
+    nodes = [replace(node) for node in alice.tree()]
+    nodes[1] = replace(nodes[1], branch=HOSTILE)
+    root = drawn(nodes)
+    assert {element.tag.removeprefix(SVG) for element in root.iter()} == {
+        *("svg", "title", "style", "path", "g", "circle", "text", "tspan")
+    }
+    title = root.findall(f"{SVG}g/{SVG}title")[1].text or ""
+    assert title.startswith('</text><script>alert("x")</script>&amp; ')
+    assert title.endswith("\N{REPLACEMENT CHARACTER} ü 木")
+    assert not set(title) & {"\x00", "\x1b", "\u202e"}
+    assert len("".join(root.findall(f"{SVG}g/{SVG}text")[2].itertext())) < 150
+
+
+def test_a_branch_without_a_shown_parent_has_no_line(alice: Memory) -> None:
+    """A root is drawn alone, and an empty tree is a valid drawing."""
+    alice.fork("first")
+    roots = [replace(node, parent=None) for node in alice.tree()]
+    assert drawn(roots).findall(f"{SVG}path") == []
+    assert drawn([]).tag == f"{SVG}svg"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from memoriale.adapters.embeddings.hashing import HashEmbedder
 from memoriale.domain.memory import MemoryState, project_memory
 from memoriale.projections.recall.schema import OPEN
-from memoriale.projections.recall.versions import passage_text, search_text
+from memoriale.projections.recall.versions import passage_texts, search_text
 from tests.fixtures.events import ALICE, BOB, History
 from tests.integration.test_recall_view import posted, rows
 
@@ -45,6 +45,7 @@ def histories(draw: st.DrawFn) -> History:
     return history
 
 
+SPEAKERS = st.sampled_from(["Ann", "Bo Li", "!?", "上海人"])
 TEXTS = st.sampled_from(["red kite", "blue boat", "上海 天气", "!?", "red boat", "kite, blue"])
 TIMES = st.none() | st.integers(-5, 40).map(lambda minutes: History().time(minutes))
 
@@ -59,7 +60,7 @@ def _remember(draw: st.DrawFn, history: History, branch: UUID) -> None:
         owner=draw(st.sampled_from((ALICE, BOB))),
         visibility=draw(st.sampled_from(("owner", "tenant"))),
         branch=branch,
-        payload={"speaker": draw(TEXTS)} if kind == "message" else {},
+        payload={"speaker": draw(SPEAKERS)} if kind == "message" else {},
         importance=draw(st.none() | st.just(0.25)),
         namespace_tags=draw(st.sampled_from(((), (b"\x01" * 16,)))),
         tags=draw(st.sampled_from(((), ("a",), ("a", "b'")))),
@@ -137,11 +138,12 @@ def check_row(row: dict[str, Any], state: MemoryState, until: int) -> None:
     assert row["text"] == (None if payload is None else payload.content)
     assert row["speaker"] == getattr(payload, "speaker", None)
     assert row["search_text"] == search_text(payload, columns.valid_from)
-    check_vector(row["vector"], passage_text(payload))
+    check_vector(row["vector"], passage_texts(payload))
 
 
-def check_vector(vector: list[float] | None, text: str | None) -> None:
-    expected = HashEmbedder().embed_query(text or "")
+def check_vector(vector: list[float] | None, texts: list[str] | None) -> None:
+    (text,) = texts or [""]
+    expected = HashEmbedder().embed_query(text)
     if vector is None:
         assert not expected.any()
     else:

@@ -11,7 +11,8 @@ import pytest
 
 from memoriale.adapters.embeddings.factory import make_embedder
 from memoriale.adapters.embeddings.hashing import HashEmbedder
-from memoriale.adapters.embeddings.wordllama import WordLlamaEmbedder
+from memoriale.adapters.embeddings.token_shares import common, count_tokens, counts, weights
+from memoriale.adapters.embeddings.wordllama import WordLlamaEmbedder, load
 from memoriale.domain.errors import InputError, UnavailableError
 from memoriale.projections.embedding import check_vectors, embed_passages, embed_query
 
@@ -65,18 +66,24 @@ def test_near_texts_are_near(embedder: Any) -> None:
     assert cat @ mat > cat @ stock
 
 
-def test_wordllama_pools_as_its_package_does(wordllama: WordLlamaEmbedder) -> None:
-    """The vectors are those of the package's own mean pooling, also for long texts."""
-    from pathlib import Path
-
-    import wordllama as package
-
+def test_wordllama_pools_by_how_much_each_token_says(wordllama: WordLlamaEmbedder) -> None:
+    """A vector is the mean of the tokens' vectors weighted by a / (a + share), less what all
+    texts have in common, also for long texts."""
+    tokenizer, table = load()
+    weighted = weights(len(table))
     texts = ["one", "the quick brown fox " * 30, "many different words " * 3_000]
-    folder = Path(package.__file__).parent
-    loaded = package.WordLlama.load(cache_dir=folder, disable_download=True)
-    theirs = numpy.concatenate([loaded.embed([text], norm=True) for text in texts])
-    ours = wordllama.embed_passages(texts)
-    assert numpy.allclose((ours * theirs).sum(axis=1), 1, atol=1e-5)
+    for text, ours in zip(texts, wordllama.embed_passages(texts), strict=True):
+        tokens = tokenizer.encode(text, add_special_tokens=False).ids
+        mean = numpy.average(table[tokens], axis=0, weights=weighted[tokens])
+        expected = mean - common(table, weighted)
+        assert ours @ expected / numpy.linalg.norm(expected) == pytest.approx(1, abs=1e-5)
+
+
+def test_the_table_of_token_shares_is_that_of_the_shipped_conversation() -> None:
+    """The fixed table can be counted anew from what the project ships."""
+    tokenizer, table = load()
+    assert counts() == count_tokens(tokenizer)
+    assert max(counts()) < len(table)
 
 
 def test_a_megabyte_of_text_is_embedded(wordllama: WordLlamaEmbedder) -> None:
