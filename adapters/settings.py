@@ -12,8 +12,8 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from memoriale.domain.commands import Limits
 from memoriale.domain.errors import InputError
+from memoriale.domain.fields import Limits
 from memoriale.domain.text import MAX_CONTENT_BYTES, MAX_VALUE_BYTES, shown
 
 PREFIX: Final = "MEMORIALE_"
@@ -38,6 +38,8 @@ class Settings(BaseSettings):
     """Login that migrates; None uses ``database_url``."""
     views_uri: Path | None = None
     """Folder of the views; None means ``<home>/views``."""
+    snapshots_uri: Path | None = None
+    """Folder of the published snapshots; None means ``<home>/snapshots``."""
     keystore: Path | None = None
     """Folder of the key store; None means ``<home>/keys``."""
     master_key: Path | None = None
@@ -82,14 +84,14 @@ class Settings(BaseSettings):
             raise ValueError("a zone name such as Europe/Rome") from None
         return value
 
-    @field_validator("home", "views_uri", "keystore", "master_key", mode="before")
+    @field_validator("home", "views_uri", "snapshots_uri", "keystore", "master_key", mode="before")
     @classmethod
     def _not_empty(cls, value: Any) -> Any:
         if value == "":
             raise ValueError("a path that is not empty")
         return value
 
-    @field_validator("home", "views_uri", "keystore", "master_key")
+    @field_validator("home", "views_uri", "snapshots_uri", "keystore", "master_key")
     @classmethod
     def _absolute(cls, value: Path | None) -> Path | None:
         return None if value is None else value.expanduser().absolute()
@@ -98,6 +100,11 @@ class Settings(BaseSettings):
     def views_folder(self) -> Path:
         """Where the views lie."""
         return self.views_uri or self.home / "views"
+
+    @property
+    def snapshots_folder(self) -> Path:
+        """Where the published snapshots lie."""
+        return self.snapshots_uri or self.home / "snapshots"
 
     @property
     def keys_folder(self) -> Path:

@@ -1,6 +1,6 @@
 """What callers ask for, checked before anything is looked up or stored."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from datetime import datetime
 from typing import Any, Final
@@ -11,22 +11,29 @@ from pydantic import ValidationError
 from memoriale.domain.access import Visibility
 from memoriale.domain.errors import InputError
 from memoriale.domain.events import ReasonCode, SourceTier
+from memoriale.domain.fields import (
+    MAX_TAGS,
+    Limits,
+    at_most,
+    choice,
+    items,
+    optional_code,
+    optional_id,
+    optional_metadata,
+    optional_namespace,
+    optional_text,
+    optional_time,
+    optional_unit,
+    parse_id,
+    tag_list,
+)
 from memoriale.domain.kinds import KINDS, OWNER_TYPES
-from memoriale.domain.namespaces import normalise_path
 from memoriale.domain.payloads import Payload, payload_model
 from memoriale.domain.record import MAX_ID_LIST
-from memoriale.domain.text import (
-    MAX_CONTENT_BYTES,
-    MAX_VALUE_BYTES,
-    check_code,
-    check_outside_id,
-    check_text,
-    shown,
-)
-from memoriale.domain.times import check_span, iso, parse_time
-from memoriale.domain.values import check_metadata, check_unit
+from memoriale.domain.text import check_outside_id, check_text, shown
+from memoriale.domain.times import check_span, iso
+from memoriale.domain.values import check_metadata
 
-MAX_TAGS: Final = 64
 MAX_SUPERSEDED: Final = MAX_ID_LIST
 PAYLOAD_FIELDS: Final = ("subject", "speaker", "role", "caption")
 
@@ -42,14 +49,6 @@ class Unset:
 
 
 UNSET: Final = Unset()
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Sizes that a deployment allows, in bytes of UTF-8."""
-
-    max_content_bytes: int = MAX_CONTENT_BYTES
-    max_value_bytes: int = MAX_VALUE_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,45 +148,45 @@ def remember(limits: Limits, content: object, /, **given: Any) -> Remember:
         **_common(limits, given),
         "content": check_text("content", content, max_bytes=limits.max_content_bytes),
         "kind": kind,
-        "owner": _choice("owner", given.get("owner"), OWNER_TYPES),
-        "supersedes": tuple(parse_id("supersedes", i) for i in _items("supersedes", given)),
-        "importance": _unit("importance", given),
-        "confidence": _unit("confidence", given),
-        "tags": _tags(limits, given),
-        "namespace": _namespace(limits, given.get("namespace")),
-        "metadata": _metadata(limits, given.get("metadata")),
+        "owner": choice("owner", given.get("owner"), OWNER_TYPES),
+        "supersedes": tuple(parse_id("supersedes", i) for i in items("supersedes", given)),
+        "importance": optional_unit("importance", given),
+        "confidence": optional_unit("confidence", given),
+        "tags": tag_list(limits, given),
+        "namespace": optional_namespace(limits, given.get("namespace")),
+        "metadata": optional_metadata(limits, given.get("metadata")),
         "visibility": Visibility(
-            _choice("visibility", given.get("visibility"), [v.value for v in Visibility])
+            choice("visibility", given.get("visibility"), [v.value for v in Visibility])
             or Visibility.OWNER
         ),
-        "about": tuple(dict.fromkeys(check_outside_id("about", a) for a in _items("about", given))),
+        "about": tuple(dict.fromkeys(check_outside_id("about", a) for a in items("about", given))),
         "source_tier": SourceTier(
-            _choice("source_tier", given.get("source_tier"), [t.value for t in SourceTier])
+            choice("source_tier", given.get("source_tier"), [t.value for t in SourceTier])
             or SourceTier.MANUAL
         ),
-        "source_run": _optional_id("source_run", given),
+        "source_run": optional_id("source_run", given),
         "evidence": tuple(
             check_text("evidence", e, max_bytes=limits.max_value_bytes)
-            for e in _items("evidence", given)
+            for e in items("evidence", given)
         ),
-        "retention_class": _optional_code("retention_class", given) or "standard",
+        "retention_class": optional_code("retention_class", given) or "standard",
         "details": {}
         if given.get("details") is None
         else check_metadata("details", given["details"], max_bytes=limits.max_value_bytes),
     }
     for name in ("subject", "source", "speaker", "role", "caption"):
-        values[name] = _optional_text(limits, name, given)
+        values[name] = optional_text(limits, name, given)
     for name in ("language", "model", "prompt_version"):
-        values[name] = _optional_code(name, given)
+        values[name] = optional_code(name, given)
     for name in ("valid_from", "valid_until", "expires_at", "created_at"):
-        values[name] = _optional_time(name, given)
+        values[name] = optional_time(name, given)
     check_span(values["valid_from"], values["valid_until"])
     for name, most in (
         ("supersedes", MAX_SUPERSEDED),
         ("about", MAX_SUPERSEDED),
         ("evidence", MAX_TAGS),
     ):
-        _at_most(name, values[name], most)
+        at_most(name, values[name], most)
     command = Remember(**values)
     payload_of(command)
     return command
@@ -240,14 +239,14 @@ def amend(limits: Limits, memory_id: object, /, **given: Any) -> Amend:
     _known(Amend, given, "memory_id")
     values: dict[str, Any] = {}
     if "importance" in given:
-        values["importance"] = _unit("importance", given)
+        values["importance"] = optional_unit("importance", given)
     if "tags" in given:
-        values["tags"] = _tags(limits, given)
+        values["tags"] = tag_list(limits, given)
     if "metadata" in given:
-        values["metadata"] = _metadata(limits, given["metadata"])
+        values["metadata"] = optional_metadata(limits, given["metadata"])
     for name in ("valid_from", "valid_until", "expires_at"):
         if name in given:
-            values[name] = _optional_time(name, given)
+            values[name] = optional_time(name, given)
     check_span(values.get("valid_from"), values.get("valid_until"))
     if not values:
         raise InputError(
@@ -262,7 +261,7 @@ def amend(limits: Limits, memory_id: object, /, **given: Any) -> Amend:
 def invalidate(limits: Limits, memory_id: object, /, **given: Any) -> Invalidate:
     """A checked ``Invalidate``; raises as ``remember`` does."""
     _known(Invalidate, given, "memory_id")
-    because = _choice("because", given.get("because"), [code.value for code in ReasonCode])
+    because = choice("because", given.get("because"), [code.value for code in ReasonCode])
     return Invalidate(
         memory_id=parse_id("memory_id", memory_id),
         because=ReasonCode(because or ReasonCode.FORGOTTEN),
@@ -274,28 +273,6 @@ def reinstate(limits: Limits, memory_id: object, /, **given: Any) -> Reinstate:
     """A checked ``Reinstate``; raises as ``remember`` does."""
     _known(Reinstate, given, "memory_id")
     return Reinstate(memory_id=parse_id("memory_id", memory_id), **_common(limits, given))
-
-
-def parse_id(name: str, value: object) -> UUID:
-    """
-    A memory's or event's id.
-
-    Raises:
-        InputError: Not a UUID.
-    """
-    if isinstance(value, UUID):
-        return value
-    try:
-        return UUID(value)  # type: ignore[arg-type]
-    except (ValueError, AttributeError, TypeError):
-        raise InputError(
-            f"{name} is {shown(value)!r}, which is not an id; ids look like "
-            "0b0c7c1e-3d55-4f0b-9f6e-6f0f2a3f8c11.",
-            code="bad_id",
-            field=name,
-            value=shown(value),
-            allowed="a UUID",
-        ) from None
 
 
 def as_given(command: Command) -> dict[str, Any]:
@@ -339,95 +316,7 @@ def _common(limits: Limits, given: Mapping[str, Any]) -> dict[str, Any]:
     names = ("correlation_id", "causation_id")
     ids = {n: parse_id(n, given[n]) for n in names if given.get(n) is not None}
     return {
-        "reason": _optional_text(limits, "reason", given),
-        "idempotency_key": _optional_id("idempotency_key", given),
+        "reason": optional_text(limits, "reason", given),
+        "idempotency_key": optional_id("idempotency_key", given),
         **ids,
     }
-
-
-def _optional_text(limits: Limits, name: str, given: Mapping[str, Any]) -> str | None:
-    value = given.get(name)
-    return None if value is None else check_text(name, value, max_bytes=limits.max_value_bytes)
-
-
-def _optional_id(name: str, given: Mapping[str, Any]) -> str | None:
-    value = given.get(name)
-    return None if value is None else check_outside_id(name, value)
-
-
-def _optional_code(name: str, given: Mapping[str, Any]) -> str | None:
-    value = given.get(name)
-    return None if value is None else check_code(name, value)
-
-
-def _optional_time(name: str, given: Mapping[str, Any]) -> datetime | None:
-    value = given.get(name)
-    return None if value is None else parse_time(name, value)
-
-
-def _unit(name: str, given: Mapping[str, Any]) -> float | None:
-    value = given.get(name)
-    return None if value is None else check_unit(name, value)
-
-
-def _items(name: str, given: Mapping[str, Any]) -> tuple[Any, ...]:
-    """A list as given; one text stands for a list of it, and None for an empty one."""
-    value = given.get(name)
-    if value is None:
-        return ()
-    if isinstance(value, str | UUID) and name != "tags":
-        return (value,)
-    if isinstance(value, list | tuple):
-        return tuple(value)
-    raise InputError(
-        f"{name} must be a list.",
-        code="bad_value",
-        field=name,
-        value=type(value).__name__,
-        allowed="a list",
-    )
-
-
-def _tags(limits: Limits, given: Mapping[str, Any]) -> tuple[str, ...]:
-    texts = _items("tags", given)
-    tags = dict.fromkeys(check_text("tags", t, max_bytes=limits.max_value_bytes) for t in texts)
-    _at_most("tags", tuple(tags), MAX_TAGS)
-    return tuple(tags)
-
-
-def _namespace(limits: Limits, value: object) -> str | None:
-    if value is None:
-        return None
-    return normalise_path(check_text("namespace", value, max_bytes=2_048))
-
-
-def _metadata(limits: Limits, value: object) -> dict[str, Any]:
-    if value is None:
-        return {}
-    return check_metadata("metadata", value, max_bytes=limits.max_value_bytes)
-
-
-def _choice(name: str, value: object, allowed: Iterable[str]) -> str | None:
-    if value is None:
-        return None
-    names = list(allowed)
-    if value not in names:
-        raise InputError(
-            f"{name} is {shown(value)!r}; allowed are {', '.join(names)}.",
-            code="bad_value",
-            field=name,
-            value=shown(value),
-            allowed=names,
-        )
-    return str(value)
-
-
-def _at_most(name: str, values: tuple[Any, ...], limit: int) -> None:
-    if len(values) > limit:
-        raise InputError(
-            f"{name} has {len(values)} entries; at most {limit} are allowed.",
-            code="too_long",
-            field=name,
-            value=len(values),
-            allowed=limit,
-        )

@@ -7,12 +7,13 @@ from typing import Any, Final, Generic, Protocol, TypeVar, runtime_checkable
 
 from memoriale.domain.errors import CorruptViewError, UnavailableError
 from memoriale.projections.catch_up import catch_up
-from memoriale.projections.generations import Generation, Generations
+from memoriale.projections.generations import Generation, Generations, disk_errors
 from memoriale.projections.kind import ViewKind
 from memoriale.projections.view import Batch, EventSource, View
 
 V = TypeVar("V", bound=View)
 
+ERASED_MEANWHILE: Final = "erased_meanwhile"
 NOTE: Final = "BUILD"
 """File in a half-built generation: with what and from which log it is built."""
 
@@ -76,7 +77,11 @@ class Build(Generic[V]):
             raise
         note = _Note(generation.folder, kind.fingerprint, _erasures(source), [(0, "")])
         build = cls(kind, generations, source, generation, view, note)
-        build._noted(note)
+        try:
+            build._keep_note()
+        except BaseException:
+            build.discard()
+            raise
         return build
 
     def post(
@@ -119,7 +124,7 @@ class Build(Generic[V]):
         if _erasures(self.source) != self._note.erasures:
             raise UnavailableError(
                 f"a key was destroyed while view {self.kind.name} was built; build it again.",
-                code="erased_meanwhile",
+                code=ERASED_MEANWHILE,
                 field="view",
                 value=self.kind.name,
             )
@@ -148,15 +153,15 @@ class Build(Generic[V]):
         # Before the batch: a kill in between leaves the view at one of the two marks.
         mark = (batch.end, batch.rows[-1].recorded.leaf_hash.hex())
         self._note.marks = [self._note.marks[-1], mark]
-        self._noted(self._note)
+        self._keep_note()
 
-    def _noted(self, note: "_Note") -> None:
-        try:
-            note.write()
-        except FileNotFoundError:
-            raise CorruptViewError(
-                f"{self.generation.folder} was removed while it was built."
-            ) from None
+    def _keep_note(self) -> None:
+        folder = self.generation.folder
+        with disk_errors(folder):
+            try:
+                self._note.write()
+            except FileNotFoundError:
+                raise CorruptViewError(f"{folder} was removed while it was built.") from None
 
 
 class _Note:
@@ -220,14 +225,25 @@ def _half_built(kind: ViewKind[V], folder: Path, source: EventSource) -> tuple[V
         return None
     try:
         view = kind.open(folder)
+    except CorruptViewError:
+        return None
+    reached = list[tuple[int, str]]()
+    try:
+        reached = [mark for mark in note.marks if mark == _stand(view, source)]
+    finally:
+        if not reached:
+            view.close()
+    if not reached:
+        return None
+    return view, _Note(folder, note.fingerprint, note.erasures, reached, resumed=True)
+
+
+def _stand(view: View, source: EventSource) -> tuple[int, str | None] | None:
+    try:
         position = view.position()
     except CorruptViewError:
         return None
-    reached = [mark for mark in note.marks if mark[0] == position]
-    if not reached or _leaf_before(source, position) != reached[0][1]:
-        view.close()
-        return None
-    return view, _Note(folder, note.fingerprint, note.erasures, reached, resumed=True)
+    return position, _leaf_before(source, position)
 
 
 def _leaf_before(source: EventSource, position: int) -> str | None:

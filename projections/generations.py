@@ -162,7 +162,7 @@ class Generations:
                 # Read again: its builder may have published it just before it let go of the lock.
                 if self._is_live(name):
                     lock.path.unlink(missing_ok=True)
-                elif (self.folder / name).is_dir() and fits(self.folder / name):
+                elif self._fits(self.folder / name, lock, fits):
                     return Generation(self.folder / name, fingerprint, lock)
                 lock.release()
         return None
@@ -249,6 +249,13 @@ class Generations:
         except FileNotFoundError:
             return []
         return sorted(name for name in found if _NAME.fullmatch(name))
+
+    def _fits(self, folder: Path, lock: FileLock, fits: Callable[[Path], bool]) -> bool:
+        try:
+            return folder.is_dir() and fits(folder)
+        except BaseException:
+            lock.release()
+            raise
 
     def _is_live(self, name: str) -> bool:
         live = self.current()

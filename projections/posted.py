@@ -7,47 +7,22 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, Generic, TypeVar
 
 from memoriale.domain.errors import CorruptViewError, UnavailableError
-from memoriale.projections.catch_up import BATCH_SIZE, catch_up
+from memoriale.projections.building import ERASED_MEANWHILE, Build
+from memoriale.projections.catch_up import catch_up
 from memoriale.projections.generations import Generation, Generations
+from memoriale.projections.kind import ViewKind as ViewKind
+from memoriale.projections.succession import PATIENCE, Succession, busy
 from memoriale.projections.view import EventSource, View
 
 V = TypeVar("V", bound=View)
 T = TypeVar("T")
 
-PATIENCE: Final = 600.0
-"""Seconds that a process waits for another one that rebuilds the view."""
-
 _POLL: Final = 0.01
 _BUILD_ATTEMPTS: Final = 3
 _log = logging.getLogger("memoriale.views")
-
-
-@dataclass(frozen=True)
-class ViewKind(Generic[V]):
-    """
-    How generations of a view are made and opened.
-
-    Args:
-        name: The view's permanent name.
-        fingerprint: Its format, and the model if it has one; a view built with another
-            fingerprint is rebuilt.
-        create: Makes an empty view in a folder that exists and is empty.
-        open: Opens the view in a folder, or raises ``CorruptViewError``.
-        exclusive: Its files can be used by one process at a time, so they are open only while
-            the writer lock is held. Otherwise readers need no lock.
-        batch: Rows that are posted at a time, about.
-    """
-
-    name: str
-    fingerprint: str
-    create: Callable[[Path], V]
-    open: Callable[[Path], V]
-    exclusive: bool
-    batch: int = BATCH_SIZE
 
 
 @dataclass(frozen=True)
@@ -60,12 +35,14 @@ class Reading(Generic[V]):
         position: How many events it has applied.
         behind: How many events of the log it lacks, counted from the head at the start.
         rebuilt: Whether it was damaged, or of another format, and was rebuilt for this read.
+        rebuilding: Whether it is of another format or model and its successor is being built.
     """
 
     view: V
     position: int
     behind: int
     rebuilt: bool
+    rebuilding: bool = False
 
 
 def make_live(kind: ViewKind[V], generations: Generations) -> tuple[V, Generation]:
@@ -92,8 +69,11 @@ def make_live(kind: ViewKind[V], generations: Generations) -> tuple[V, Generatio
 class _Handle(Generic[V]):
     """An open generation; closed when it is retired and its last reader has left."""
 
-    def __init__(self, view: V, generation: Generation) -> None:
+    def __init__(
+        self, view: V, generation: Generation, *, former: bool = False, postable: bool = True
+    ) -> None:
         self.view, self.generation, self.process = view, generation, os.getpid()
+        self.former, self.postable = former, postable
         self.readers, self.retired = 0, False
 
 
@@ -112,12 +92,15 @@ class PostedView(Generic[V]):
         self._mutex = threading.Lock()
         self._handle: _Handle[V] | None = None
         self._damaged: str | None = None
+        self._succession = Succession(kind, generations, source)
 
     @contextmanager
     def read(self, *, at_least: int | None = None, wait: float = 2.0) -> Iterator[Reading[V]]:
         """
-        Catches the view up and hands it out. A missing view is made in place; a damaged one,
-        or one of another format, is rebuilt beside and swapped, however long that takes.
+        Catches the view up and hands it out. A missing view is made in place; a damaged one is
+        rebuilt beside and swapped, however long that takes. One of another format or model, if
+        it can be read, answers (``rebuilding``) until a thread has built its successor; the
+        read that starts the thread waits for it, within ``wait``.
 
         Args:
             at_least: Position that is asked for; None: the head of the log now.
@@ -139,7 +122,7 @@ class PostedView(Generic[V]):
         with lease(head, target, deadline) as (handle, position, rebuilt):
             behind = max(0, head - position)
             try:
-                yield Reading(handle.view, position, behind, rebuilt)
+                yield Reading(handle.view, position, behind, rebuilt, handle.former)
             except CorruptViewError:
                 self._report_damage(handle.generation)
                 raise
@@ -174,15 +157,55 @@ class PostedView(Generic[V]):
             return self._standing()
         with self.generations.writer_lock(time.monotonic() + 1.0) as held:
             if not held:
-                raise _busy(self.kind.name)
+                raise busy(self.kind.name)
             return self._standing()
+
+    def post(self, seconds: float) -> int:
+        """
+        Catches the view up, and heals it, as a read does, for whoever keeps it posted.
+
+        Args:
+            seconds: How long at most; one batch is always posted.
+
+        Returns:
+            Its position.
+
+        Raises:
+            UnavailableError: ``busy``: another process holds the view all the time. Other
+                codes: the log or the disk cannot be used.
+        """
+        head, deadline = self.source.head(), time.monotonic() + seconds
+        with self._lease_locked(head, head, deadline) as (handle, position, _):
+            if handle.former:
+                self._succession.start()
+            return position
+
+    def maintain(self) -> bool:
+        """Tidies the view's files if nobody else writes them now. Returns whether it did."""
+        maintain = self.kind.maintain
+        if maintain is None:
+            return False
+        with (
+            self.generations.writer_lock(time.monotonic()) as held,
+            self._borrowed() as handle,
+        ):
+            if not held or handle is None or handle.former:
+                return False
+            try:
+                return maintain(handle.view)
+            except CorruptViewError:
+                self._report_damage(handle.generation)
+                raise
 
     def forget(self) -> None:
         """Closes the open generation; the next read opens the live one."""
         with self._mutex:
             self._retire()
 
-    close = forget
+    def close(self) -> None:
+        """Stops building a successor, which the next process goes on with, and forgets."""
+        self._succession.stop()
+        self.forget()
 
     def _standing(self) -> int:
         try:
@@ -200,12 +223,13 @@ class PostedView(Generic[V]):
     ) -> Iterator[tuple[_Handle[V], int, bool]]:
         with self.generations.writer_lock(deadline) as held:
             if not held:
-                raise _busy(self.kind.name)
+                raise busy(self.kind.name)
             try:
                 with self._posted(head, target, deadline) as lease:
                     yield lease
             finally:
-                self.forget()
+                if self.kind.exclusive:
+                    self.forget()
 
     @contextmanager
     def _lease_shared(
@@ -215,11 +239,21 @@ class PostedView(Generic[V]):
         while True:
             with self._borrowed() as handle:
                 position = self._position_of(handle, head)
-                late = time.monotonic() >= deadline
-                if handle and position is not None and (position >= target or late):
-                    yield handle, position, rebuilt
-                    return
+                if handle and position is not None:
+                    late = time.monotonic() >= deadline
+                    enough = position >= target or late or not handle.postable
+                    if enough and not self._succeeded(handle, deadline):
+                        yield handle, position, rebuilt
+                        return
+                    if enough:
+                        continue
             rebuilt |= self._advance(head, target, deadline, usable=position is not None)
+
+    def _succeeded(self, handle: _Handle[V], deadline: float) -> bool:
+        """Whether a generation of another fingerprint was replaced while waiting for it."""
+        if handle.former and self._succession.start():
+            self._succession.wait(deadline)
+        return handle.former and self._succession.is_over()
 
     def _advance(self, head: int, target: int, deadline: float, *, usable: bool) -> bool:
         """Posts the view, or waits a moment for whoever does. Returns whether it was rebuilt."""
@@ -233,7 +267,7 @@ class PostedView(Generic[V]):
                     time.sleep(_POLL)
                 return rebuilt
         if not usable:
-            raise _busy(self.kind.name)
+            raise busy(self.kind.name)
         return False
 
     @contextmanager
@@ -246,8 +280,9 @@ class PostedView(Generic[V]):
             with self._borrowed(create=True) as handle:
                 if handle is None:
                     raise CorruptViewError("it is damaged or was built by another version")
-                self._check_history(handle.view, head)
-                position = self._caught_up(handle.view, head, target, deadline)
+                position = self._check_history(handle.view, head)
+                if handle.postable:
+                    position = self._caught_up(handle.view, head, target, deadline)
         except CorruptViewError as damage:
             self._rebuild(damage)
             rebuilt = True
@@ -271,27 +306,23 @@ class PostedView(Generic[V]):
     def _rebuild(self, damage: CorruptViewError) -> None:
         _log.warning("rebuilding view %s from the log: %s", self.kind.name, damage)
         self.forget()
-        self.generations.sweep()
         for attempt in range(1, _BUILD_ATTEMPTS + 1):
             try:
                 self._build()
                 return
-            except CorruptViewError:
+            except UnavailableError as error:
                 # The views folder can be removed while it is being filled.
-                if attempt == _BUILD_ATTEMPTS:
+                passing = isinstance(error, CorruptViewError) or error.code == ERASED_MEANWHILE
+                if not passing or attempt == _BUILD_ATTEMPTS:
                     raise
 
     def _build(self) -> None:
-        generation = self.generations.begin(self.kind.fingerprint)
+        build = Build.begin(self.kind, self.generations, self.source)
         try:
-            view = self.kind.create(generation.folder)
-            try:
-                catch_up(view, self.source, size=self.kind.batch)
-            finally:
-                view.close()
-            self.generations.publish(generation)
+            build.post()
+            build.publish()
         except BaseException:
-            self.generations.discard(generation)
+            build.discard()
             raise
 
     @contextmanager
@@ -315,13 +346,19 @@ class PostedView(Generic[V]):
         self._retire()
         if live is None:
             self._handle = _Handle(*make_live(self.kind, self.generations)) if create else None
-        elif live.fingerprint == self.kind.fingerprint and live.folder.name != self._damaged:
+        elif live.folder.name != self._damaged:
             self._handle = self._open(live)
         return self._handle
 
     def _open(self, live: Generation) -> _Handle[V] | None:
         try:
-            return _Handle(self.kind.open(live.folder), live)
+            if live.fingerprint == self.kind.fingerprint:
+                return _Handle(self.kind.open(live.folder), live)
+            open_former = self.kind.open_former
+            found = open_former(live.folder, live.fingerprint) if open_former else None
+            if found is None:
+                return None
+            return _Handle(found.view, live, former=True, postable=found.postable)
         except CorruptViewError as damage:
             # Not damaged if it was swapped out and removed while it was being opened.
             if live == self.generations.current():
@@ -363,9 +400,3 @@ class PostedView(Generic[V]):
         with self._mutex:
             self._damaged = generation.folder.name
             self._retire()
-
-
-def _busy(name: str) -> UnavailableError:
-    return UnavailableError(
-        f"view {name} is held by another process; try again.", code="busy", field="view", value=name
-    )

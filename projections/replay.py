@@ -6,10 +6,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
-from memoriale.domain.errors import CorruptViewError, UnavailableError
+from memoriale.domain.errors import CorruptViewError
+from memoriale.projections.building import Build
 from memoriale.projections.catch_up import catch_up
-from memoriale.projections.generations import Generation
-from memoriale.projections.posted import PATIENCE, PostedView, make_live
+from memoriale.projections.posted import PostedView, make_live
+from memoriale.projections.succession import PATIENCE, busy
 from memoriale.projections.view import EventSource, View
 
 V = TypeVar("V", bound=View)
@@ -23,14 +24,15 @@ class ReplayReport:
 
     Args:
         view: Name of the view.
-        events: Events that were posted.
-        seconds: Time that posting them took; comparing is not counted.
-        events_per_second: Both of these divided.
+        events: Events that the rebuilt view has applied.
+        seconds: Time that this replay spent on posting; comparing is not counted.
+        events_per_second: Events posted by this replay in one of these seconds.
         digest_rebuilt: Digest of what replaced the live view.
         digest_live: Digest of the live view; None if it could not be read.
         equal: Whether both hold the same.
         vectors_recomputed: Vectors that the rebuild computed.
         differences: A few lines for a person to look at.
+        resumed_at: Events that a replay which was killed had posted already.
     """
 
     view: str
@@ -42,6 +44,7 @@ class ReplayReport:
     equal: bool = False
     vectors_recomputed: int = 0
     differences: list[str] = field(default_factory=list)
+    resumed_at: int = 0
 
 
 @runtime_checkable
@@ -76,7 +79,8 @@ def replay(
     The live view is first brought to the head. It goes on being read and posted while the new
     one is built; only for the last events, the comparison and the swap is its writer lock held.
     The rebuilt view replaces the live one also when they differ: the log is the truth. When
-    replay is killed the live view is as it was, and the next replay removes what is left.
+    replay is killed the live view is as it was, and the next replay goes on with what is left
+    if it still fits: same format and model, same log, no key destroyed since.
 
     Args:
         posted: The view.
@@ -90,7 +94,6 @@ def replay(
     """
     with _live(posted, source):
         pass
-    posted.generations.sweep()
     return _Replay(posted, source, verify, progress).run()
 
 
@@ -103,46 +106,36 @@ class _Replay(Generic[V]):
         self.seconds = 0.0
 
     def run(self) -> ReplayReport:
-        generations = self.posted.generations
-        generation = generations.begin(self.posted.kind.fingerprint)
+        posted = self.posted
+        build = Build.begin(posted.kind, posted.generations, self.source)
         try:
-            return self._build_and_swap(generation)
+            return self._build_and_swap(build)
         except BaseException:
-            generations.discard(generation)
+            build.discard()
             raise
 
-    def _build_and_swap(self, generation: Generation) -> ReplayReport:
-        view = self.posted.kind.create(generation.folder)
-        try:
-            self._post(view, self.source.head())
-            with _live(self.posted, self.source) as (live, position):
-                events = self._post(view, position)
-                report = self._report(events, live, view)
-                view.close()
-                self.posted.generations.publish(generation)
-        finally:
-            view.close()
+    def _build_and_swap(self, build: Build[V]) -> ReplayReport:
+        self._post(build, self.source.head())
+        with _live(self.posted, self.source) as (live, position):
+            self._post(build, position)
+            report = self._report(build, position, live)
+            build.publish()
         self.posted.forget()
         return report
 
-    def _post(self, view: V, stop: int) -> int:
+    def _post(self, build: Build[V], stop: int) -> None:
         started = time.monotonic()
-        position = catch_up(
-            view,
-            self.source,
-            stop=stop,
-            size=self.posted.kind.batch,
-            progress=lambda done: self.progress(done, stop),
-        )
+        build.post(stop, progress=lambda done: self.progress(done, stop))
         self.seconds += time.monotonic() - started
-        return position
 
-    def _report(self, events: int, live: V | None, rebuilt: V) -> ReplayReport:
+    def _report(self, build: Build[V], position: int, live: V | None) -> ReplayReport:
+        rebuilt, events = build.view, position - build.resumed_at
         report = ReplayReport(
             view=self.posted.kind.name,
-            events=events,
+            events=position,
             seconds=self.seconds,
             events_per_second=events / self.seconds if self.seconds else 0.0,
+            resumed_at=build.resumed_at,
             digest_rebuilt=rebuilt.digest().value,
             vectors_recomputed=_vectors_count(rebuilt),
         )
@@ -166,8 +159,7 @@ def _live(posted: PostedView[V], source: EventSource) -> Iterator[tuple[V | None
     """Under the writer lock: the live view at the head, or None if unreadable; and that head."""
     with posted.generations.writer_lock(time.monotonic() + PATIENCE) as held:
         if not held:
-            name = posted.kind.name
-            raise UnavailableError(f"view {name} is held by another process.", code="busy")
+            raise busy(posted.kind.name)
         view, head = _opened(posted), source.head()
         try:
             readable = view is not None and _reaches(view, source, head, posted.kind.batch)

@@ -7,6 +7,7 @@ from memoriale.adapters.command_line import (
     changes,
     checks,
     installation,
+    mart,
     memories,
     reading,
     transfer,
@@ -32,5 +33,5 @@ def memoriale(context: typer.Context) -> None:
         raise typer.Exit(2)
 
 
-for module in (installation, memories, changes, reading, branches, transfer, checks):
+for module in (installation, memories, changes, reading, branches, transfer, mart, checks):
     module.register(app)

@@ -6,13 +6,13 @@ from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import Any, Final, TypeVar
 
-from memoriale.domain.errors import MemorialeError, UnavailableError
+from memoriale.domain.errors import UnavailableError
 
 T = TypeVar("T")
 REST: Final = 5.0
-"""Seconds for which an embedder that failed is not asked again by reads."""
-_MOST_LATE: Final = 4
-"""Calls that nobody waits for any more, but that have not ended."""
+"""Seconds for which reads do not ask an embedder that failed."""
+
+_Answer = SimpleQueue[tuple[bool, Any]]
 
 
 class TimeLimit:
@@ -25,50 +25,81 @@ class TimeLimit:
 
     Args:
         model: For errors.
+        most: Calls that run at a time; one more fails at once.
         rest: Seconds of that while.
     """
 
-    def __init__(self, model: str, *, rest: float = REST) -> None:
-        self._model, self._rest = model, rest
+    def __init__(self, model: str, *, most: int, rest: float = REST) -> None:
+        self._model, self._most, self._rest = model, most, rest
         self._lock = Lock()
-        self._late = 0
+        self._running = 0
         self._failure: UnavailableError | None = None
-        self._resting_until = 0.0
+        self._rests_until = 0.0
 
-    def run(self, call: Callable[[], T], seconds: float, *, least: float = 0.0) -> T:
+    def run(self, call: Callable[[], T], seconds: float, *, fair: float = 0.0) -> T:
         """
         What a call returns.
 
         Args:
             call: Ends by itself some time.
             seconds: How long to wait for it.
-            least: A call that was given less and did not end in time does not count as failed.
+            fair: A call that had less time than this and was late is no failure that matters
+                to others.
 
         Raises:
-            UnavailableError: The call raised it, did not end in time, or the embedder rests.
+            UnavailableError: The call raised it, or was late; or others had failed just before.
         """
-        self._check_rest()
-        answers: SimpleQueue[tuple[bool, Any]] = SimpleQueue()
+        self._begin()
+        answer: _Answer = SimpleQueue()
         # A daemon: a process need not wait for an embedder in order to end.
-        Thread(target=self._called, args=(call, answers), daemon=True).start()
+        Thread(target=self._called, args=(call, answer), daemon=True).start()
         try:
-            ended, found = answers.get(timeout=max(seconds, 0.001))
+            returned, found = answer.get(timeout=max(seconds, 0.001))
         except Empty:
-            self._given_up(call, answers)
-            late = self._too_late(seconds)
-            if seconds >= least:
+            late = self._late(f"gave no answer within {seconds:.1f} s")
+            if seconds >= fair:
                 self._start_rest(late)
             raise late from None
-        if ended:
-            answer: T = found
-            return answer
-        if isinstance(found, UnavailableError):
-            self._start_rest(found)
-        raise found
+        if not returned:
+            if isinstance(found, UnavailableError):
+                self._start_rest(found)
+            raise found
+        result: T = found
+        return result
 
-    @staticmethod
-    def _called(call: Callable[[], T], answers: "SimpleQueue[tuple[bool, Any]]") -> None:
+    def _called(self, call: Callable[[], Any], answer: _Answer) -> None:
         try:
-            answers.put((True, call()))
+            found = (True, call())
         except BaseException as error:
-            answers.put((False, error))
+            # Raised again where somebody waits for it.
+            found = (False, error)
+        with self._lock:
+            self._running -= 1
+        answer.put(found)
+
+    def _begin(self) -> None:
+        with self._lock:
+            if self._failure is not None and time.monotonic() < self._rests_until:
+                raise _again(self._failure)
+            if self._running >= self._most:
+                raise self._late("is busy with earlier texts")
+            self._running += 1
+
+    def _start_rest(self, failure: UnavailableError) -> None:
+        with self._lock:
+            self._failure, self._rests_until = failure, time.monotonic() + self._rest
+
+    def _late(self, why: str) -> UnavailableError:
+        return UnavailableError(
+            f"the embedder {self._model!r} {why}.",
+            code="embedder_timeout",
+            field="MEMORIALE_EMBEDDER",
+            value=self._model,
+        )
+
+
+def _again(failure: UnavailableError) -> UnavailableError:
+    """The same failure, to be raised once more: a raised exception keeps its traceback."""
+    return UnavailableError(
+        failure.message, code=failure.code, field=failure.field, value=failure.value
+    )

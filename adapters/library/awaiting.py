@@ -4,29 +4,28 @@ import asyncio
 import os
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from contextvars import copy_context
 from functools import partial, wraps
 from inspect import signature
 from itertools import islice
-from queue import SimpleQueue
 from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, TypeVar
 from weakref import WeakSet
 
 from memoriale.domain.errors import ForkedHandleError, InputError
 
 P = ParamSpec("P")
+H = TypeVar("H")
 R = TypeVar("R")
 T = TypeVar("T")
 
 THREADS: Final = 8
 """Calls of one asynchronous ledger that run at once; further ones wait their turn."""
+MOST_THREADS: Final = 256
+
 _READ_AT_ONCE: Final = 100
-
-
-class Stopped(BaseException):
-    """Ends a long operation in its thread after its awaiter was cancelled."""
 
 
 class Threads:
@@ -38,13 +37,13 @@ class Threads:
     """
 
     def __init__(self, count: int = THREADS) -> None:
-        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 256:
+        if isinstance(count, bool) or not 1 <= count <= MOST_THREADS:
             raise InputError(
-                f"threads is {count!r}; allowed is 1..256.",
+                f"threads is {count}; allowed is 1..{MOST_THREADS}.",
                 code="out_of_range",
                 field="threads",
-                value=str(count)[:80],
-                allowed="1..256",
+                value=count,
+                allowed=f"1..{MOST_THREADS}",
             )
         self._pool = ThreadPoolExecutor(count, thread_name_prefix="memoriale-async")
         self._pid = os.getpid()
@@ -76,63 +75,94 @@ class Threads:
 
         Args:
             start: Makes the synchronous iterator.
-            endless: It waits for items; then it has a thread of its own and blocks no call.
+            endless: It waits for items; then it has a thread of its own and holds up no call.
         """
-        submit = Lane().submit if endless else self.submit
-        iteration = Iteration(start, submit, 1 if endless else _READ_AT_ONCE)
+        iteration = _Following(start) if endless else Iteration(start, self.submit, _READ_AT_ONCE)
         self._iterations.add(iteration)
         return iteration
 
     def end(self, last: Callable[[], None]) -> None:
         """Ends iterations, waits for running calls and then calls ``last``; blocks meanwhile."""
         for iteration in list(self._iterations):
-            iteration.close()
+            iteration.close(wait=True)
         self._pool.shutdown(wait=True)
         last()
-
-
-class Lane:
-    """One daemon thread that makes calls in order, for as long as it is referenced."""
-
-    def __init__(self) -> None:
-        self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._started = False
-
-    def submit(self, call: Callable[[], R]) -> "Future[R]":
-        """Calls in the thread."""
-        future: Future[R] = Future()
-        self._calls.put(partial(_answer, future, call))
-        if not self._started:
-            self._started = True
-            name = "memoriale-async-follower"
-            threading.Thread(target=_serve, args=(self._calls,), name=name, daemon=True).start()
-        return future
-
-    def __del__(self) -> None:
-        self._calls.put(None)
-
-
-def _serve(calls: "SimpleQueue[Callable[[], None] | None]") -> None:
-    while call := calls.get():
-        call()
-        del call
-
-
-def _answer(future: "Future[R]", call: Callable[[], R]) -> None:
-    if not future.set_running_or_notify_cancel():
-        return
-    try:
-        future.set_result(call())
-    except BaseException as error:
-        # The awaiter raises it.
-        future.set_exception(error)
 
 
 class Submit(Protocol):
     """Calls in a thread."""
 
     def __call__(self, call: Callable[[], R]) -> "Future[R]":
-        """The call's result to come."""
+        """The result to come."""
+
+
+class Iteration(AsyncIterator[T]):
+    """
+    An asynchronous iterator. A cancelled wait for the next item loses none: the next wait gets
+    it. It ends by ``aclose``, with its ledger, or when it is no longer referenced.
+    """
+
+    def __init__(self, start: Callable[[], Iterator[T]], submit: Submit, at_once: int) -> None:
+        self._source = _Source(start)
+        self._submit, self._at_once = submit, at_once
+        self._ready: deque[T] = deque()
+        self._pending: asyncio.Future[list[T]] | None = None
+        self._one_at_a_time = asyncio.Lock()
+        self._ended = False
+
+    async def __anext__(self) -> T:
+        async with self._one_at_a_time:
+            while not self._ready and not self._ended:
+                await self._fill()
+        if not self._ready:
+            raise StopAsyncIteration
+        return self._ready.popleft()
+
+    async def aclose(self) -> None:
+        """Ends the iteration."""
+        self.close()
+
+    def close(self, *, wait: bool = False) -> None:
+        """
+        Ends the iteration, from any thread.
+
+        Args:
+            wait: Until its thread has left it, if it has one of its own.
+        """
+        self._ended = True
+        self._source.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+    async def _fill(self) -> None:
+        if self._pending is None:
+            read = partial(self._source.read, self._at_once)
+            self._pending = asyncio.wrap_future(self._submit(read))
+            self._pending.add_done_callback(_look_at)
+        try:
+            items = await asyncio.shield(self._pending)
+        except asyncio.CancelledError:
+            # What is being read belongs to the next wait.
+            raise
+        except BaseException:
+            self._pending, self._ended = None, True
+            raise
+        self._pending = None
+        self._ended = self._ended or not items
+        self._ready.extend(items)
+
+
+class _Following(Iteration[T]):
+    """An iteration that waits for items in a thread of its own."""
+
+    def __init__(self, start: Callable[[], Iterator[T]]) -> None:
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="memoriale-async-follower")
+        super().__init__(start, self._pool.submit, 1)
+
+    def close(self, *, wait: bool = False) -> None:
+        super().close()
+        self._pool.shutdown(wait=wait)
 
 
 class _Source(Generic[T]):
@@ -151,58 +181,93 @@ class _Source(Generic[T]):
     def close(self) -> None:
         with self._lock:
             self._closed = True
-        # A generator that runs refuses to be closed; it is finite and ends by itself.
-        close = getattr(self._iterator, "close", None)
-        if close is not None and not getattr(self._iterator, "gi_running", False):
-            close()
+        # A generator that is running in its thread refuses: it is finite and ends by itself.
+        with suppress(ValueError):
+            getattr(self._iterator, "close", int)()
 
 
-class Iteration(AsyncIterator[T]):
+class _Stopped(BaseException):
+    """Ends a long operation in its thread after its awaiter was cancelled."""
+
+
+class _Progress:
     """
-    An asynchronous iterator. A cancelled wait for the next item loses none: the next wait gets
-    it. It ends by ``aclose``, with its ledger, or when it is no longer referenced.
+    The progress callback of an operation that runs in a thread: it passes calls on into the
+    event loop, and stops the operation once it was cancelled.
     """
 
-    def __init__(
-        self, start: Callable[[], Iterator[T]], submit: Submit, at_once: int
-    ) -> None:
-        self._source = _Source(start)
-        self._submit, self._at_once = submit, at_once
-        self._ready: deque[T] = deque()
-        self._pending: asyncio.Future[list[T]] | None = None
-        self._ended = False
+    def __init__(self, told: Callable[..., object] | None) -> None:
+        self._told, self._loop = told, asyncio.get_running_loop()
+        self.cancelled = False
 
-    def __aiter__(self) -> "Iteration[T]":
-        return self
+    def __call__(self, *arguments: object) -> None:
+        if self.cancelled:
+            raise _Stopped
+        if self._told is not None:
+            self._loop.call_soon_threadsafe(self._told, *arguments)
 
-    async def __anext__(self) -> T:
-        while not self._ready and not self._ended:
-            await self._fill()
-        if not self._ready:
-            raise StopAsyncIteration
-        return self._ready.popleft()
 
-    async def aclose(self) -> None:
-        """Ends the iteration."""
-        self.close()
+class Twin(Protocol):
+    """An asynchronous handle and the synchronous one under it."""
 
-    def close(self) -> None:
-        """Ends the iteration, from any thread."""
-        self._ended = True
-        self._source.close()
+    @property
+    def threads(self) -> Threads:
+        """Where its calls run."""
 
-    def __del__(self) -> None:
-        self._source.close()
+    @property
+    def synchronous(self) -> Any:
+        """The handle whose methods it calls."""
 
-    async def _fill(self) -> None:
-        if self._pending is None:
-            read = partial(self._source.read, self._at_once)
-            self._pending = asyncio.wrap_future(self._submit(read))
-        waited, items = self._pending, Sequence[T]
+
+def awaited(
+    method: Callable[Concatenate[H, P], R],
+) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]:
+    """
+    A method of the synchronous surface as a method of its twin, to be awaited.
+
+    A ``progress`` callback is called in the event loop. Cancelling the awaiter of a method that
+    has one stops the operation at its next progress.
+
+    Args:
+        method: The method, which alone has the rules.
+    """
+    reports = "progress" in signature(method).parameters
+
+    @wraps(method)
+    async def call(self: Twin, *args: P.args, **kwargs: P.kwargs) -> R:
+        given: dict[str, Any] = dict(kwargs)
+        if reports:
+            given["progress"] = _Progress(given.get("progress"))
         try:
-            items = await asyncio.shield(waited)
-        finally:
-            if waited.done():
-                self._pending = None
-        self._ended = self._ended or not items
-        self._ready.extend(items)
+            return await self.threads.run(partial(method, self.synchronous, *args, **given))
+        except asyncio.CancelledError:
+            if reports:
+                given["progress"].cancelled = True
+            raise
+
+    return call
+
+
+def iterated(
+    method: Callable[Concatenate[H, P], Iterator[T]], *, endless: bool = False
+) -> Callable[Concatenate[Any, P], Iteration[T]]:
+    """
+    A method that returns an iterator as one whose iterator is asynchronous; not to be awaited.
+
+    Args:
+        method: The method.
+        endless: Whether its iterator waits for items.
+    """
+
+    @wraps(method)
+    def call(self: Twin, *args: P.args, **kwargs: P.kwargs) -> Iteration[T]:
+        start = partial(method, self.synchronous, *args, **kwargs)
+        return self.threads.iterate(start, endless=endless)
+
+    return call
+
+
+def _look_at(done: "asyncio.Future[Any]") -> None:
+    # Nobody may be waiting for it any more; then its error is nobody's.
+    if not done.cancelled():
+        done.exception()

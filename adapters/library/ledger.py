@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import timedelta
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -17,8 +18,10 @@ from memoriale.domain.text import check_tenant
 from memoriale.domain.values import check_seconds, check_whole
 
 if TYPE_CHECKING:
+    from memoriale.adapters.application.mart import Counts, Mart, Published, QueryResult
     from memoriale.projections.proofs.verify import VerifyReport
     from memoriale.projections.replay import ReplayReport
+    from memoriale.projections.stats.dictionary import Relation
 
 Progress = Callable[[str, int, int], None]
 """Called with what is going on, how much is done and how much there is."""
@@ -244,6 +247,78 @@ class Ledger:
         streaming = Streaming(services.log)
         return streaming.follow(after=after, topics=topics, kinds=kinds, content=content)
 
+    def sql(
+        self,
+        query: str,
+        *,
+        tenant: str,
+        fresh: bool = False,
+        limit: int = 1_000,
+        timeout: float = 30.0,
+    ) -> "QueryResult":
+        """
+        Runs SQL on the newest published snapshot of the statistics; publishes one if there is
+        none. ``describe`` lists the tables. Runs in a process of its own with limits.
+
+        Args:
+            query: One SELECT.
+            tenant: Whose.
+            fresh: Publish first what was recorded since.
+            limit: Most rows, 1 to 100,000.
+            timeout: Seconds that it may take, up to 600.
+
+        Returns:
+            Columns with types, rows as JSON values, whether they were truncated, and of which
+            snapshot. Right: ``analyse``.
+
+        Raises:
+            InputError: The query is wrong, refused, or needs more time or memory than it may.
+            UnavailableError: ``snapshot_lost``: the snapshot was removed; ask again.
+        """
+        return self._mart(tenant).sql(query, fresh=fresh, limit=limit, timeout=timeout)
+
+    def snapshot(self, *, tenant: str, parquet: Path | str | None = None) -> "Published":
+        """
+        Publishes the statistics of a log as an immutable DuckDB file that anybody may open.
+
+        Args:
+            tenant: Whose.
+            parquet: Folder to write each table into as a Parquet file too.
+
+        Returns:
+            Its path, its last index, and the Merkle root over its events. Right: ``analyse``.
+        """
+        folder = None if parquet is None else Path(parquet)
+        return self._mart(tenant).snapshot(folder)
+
+    def stats(self, *, tenant: str, wait: float | None = None) -> "Counts":
+        """
+        Counts of what a log holds by topic, kind, branch, day and so on.
+
+        Args:
+            tenant: Whose.
+            wait: Seconds that the view may take to catch up; default: the setting.
+
+        Returns:
+            Tables of counts. Right: ``analyse``.
+        """
+        seconds = self.settings.wait if wait is None else wait
+        return self._mart(tenant).stats(seconds)
+
+    def describe(self, view: str | None = None) -> "list[Relation]":
+        """
+        The tables and views that ``sql`` can ask, with the type, unit and meaning of each column.
+
+        Args:
+            view: One of them; None: all.
+
+        Raises:
+            InputError: There is none of that name.
+        """
+        from memoriale.adapters.application.mart import describe
+
+        return describe(view)
+
     def ahead(self, *, tenant: str) -> timedelta:
         """How far the log's last recorded time is ahead of the database clock."""
         return self.tenant(tenant).log.reader.ahead()
@@ -285,6 +360,17 @@ class Ledger:
     def _allow(self, services: Tenant, command: str, *rights: Right) -> None:
         principal = Principal(tenant=services.name, rights=self.rights)
         services.gate.allow(principal, command, *rights)
+
+    def _mart(self, tenant: str) -> "Mart":
+        from memoriale.adapters.application.mart import Mart
+
+        services, folder = self.tenant(tenant), self.settings.snapshots_folder
+        return Mart(
+            services.log,
+            services.view("stats"),
+            folder,
+            lambda command: self._allow(services, command, Right.ANALYSE),
+        )
 
     def _audited(self, tenant: str, content: bool) -> Tenant:
         services = self.tenant(tenant)

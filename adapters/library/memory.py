@@ -1,21 +1,18 @@
 """``Memory``: what one principal may do on one branch."""
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Unpack
 from uuid import UUID
 
-from memoriale.adapters.application.branching import BranchView, branch_scope
 from memoriale.adapters.application.presenting import (
     HistoryEntry,
     MemoryPage,
     MemoryRecord,
-    Presenter,
 )
 from memoriale.adapters.application.reading import AsOf
-from memoriale.adapters.composition import Tenant
+from memoriale.adapters.library.bound import PRINCIPAL_FIELDS, Bound
 from memoriale.adapters.library.comparisons import Comparisons
 from memoriale.adapters.library.fields import (
     AmendFields,
@@ -23,11 +20,10 @@ from memoriale.adapters.library.fields import (
     InvalidateFields,
     RememberFields,
 )
-from memoriale.adapters.settings import Settings
 from memoriale.domain import commands
-from memoriale.domain.access import AccessScope
-from memoriale.domain.branches import MAIN, NO_LIMIT, Branch
-from memoriale.domain.errors import ForkedHandleError, InputError, MemorialeError
+from memoriale.domain.branches import NO_LIMIT, Branch
+from memoriale.domain.errors import InputError, MemorialeError
+from memoriale.domain.fields import parse_id
 from memoriale.domain.principal import Principal, Right
 from memoriale.domain.receipt import Receipt
 from memoriale.domain.text import check_text
@@ -44,10 +40,9 @@ Branches = list[Branch]
 History = list[HistoryEntry]
 
 MAX_PAGE: Final = 1_000
-_PRINCIPAL_FIELDS: Final = ("user", "agent", "resource", "session", "team")
 
 
-class Memory(Comparisons):
+class Memory(Comparisons, Bound):
     """
     A handle bound to one principal and one branch: cheap, immutable, safe to share between
     threads. Made by ``Ledger.memory``.
@@ -56,13 +51,6 @@ class Memory(Comparisons):
     ``MissingRightError`` for a missing right, ``UnavailableError`` when the database or a file
     cannot be used, and ``ForkedHandleError`` in a child after ``os.fork``.
     """
-
-    def __init__(
-        self, tenant: Tenant, settings: Settings, principal: Principal, branch: str = MAIN
-    ) -> None:
-        self.services, self._settings, self._pid = tenant, settings, os.getpid()
-        self.principal = principal
-        self.branch_name = branch
 
     def branch(self, name: str) -> "Memory":
         """
@@ -95,7 +83,7 @@ class Memory(Comparisons):
         """
         parent = self._resolved()
         self.allow("fork", Right.USE)
-        if not any(getattr(self.principal, f) for f in _PRINCIPAL_FIELDS):
+        if not any(getattr(self.principal, f) for f in PRINCIPAL_FIELDS):
             self.allow("fork", Right.REVIEW)
         pin = self.services.reading.pin(at)
         child = None
@@ -324,7 +312,7 @@ class Memory(Comparisons):
         """
         scope = self._reader_scope("show", all_owners)
         branch, pin = self._resolved(), self.services.reading.pin(as_of)
-        found = commands.parse_id("memory_id", memory_id)
+        found = parse_id("memory_id", memory_id)
         state = self.services.reading.memory(found, branch, scope, pin.limit)
         return self._presenter(branch).memory(state)
 
@@ -334,7 +322,7 @@ class Memory(Comparisons):
         """Every version of a memory, oldest first; arguments as for ``show``."""
         scope = self._reader_scope("history", all_owners)
         branch, pin = self._resolved(), self.services.reading.pin(as_of)
-        found = commands.parse_id("memory_id", memory_id)
+        found = parse_id("memory_id", memory_id)
         events = self.services.reading.history(found, branch, scope, pin.limit)
         return self._presenter(branch).history(events)
 
@@ -392,53 +380,3 @@ class Memory(Comparisons):
     def _change(self, name: str, principal: Principal, command: "commands.Command") -> Receipt:
         self.allow(name, Right.USE)
         return self.services.writing.change(principal, self._resolved(), command)  # type: ignore[arg-type]
-
-    def allow(self, command: str, *rights: Right) -> None:
-        """Checks rights and records their use, for surfaces of this package."""
-        if self._pid != os.getpid():
-            raise ForkedHandleError(
-                "this handle was made before os.fork; open a ledger in the child process."
-            )
-        self.services.gate.allow(self.principal, command, *rights)
-
-    def _reader_scope(self, command: str, all_owners: bool) -> AccessScope:
-        rights = (Right.AUDIT, Right.CONTENT) if all_owners else ()
-        self.allow(command, Right.USE, *rights)
-        identities = self.services.log.identities
-        scope = identities.scope(self.principal, everything=all_owners)
-        return branch_scope(scope, self._resolved())
-
-    def _resolved(self, name: str | None = None) -> BranchView:
-        return self.services.branching.resolve(
-            self.principal, self.branch_name if name is None else name
-        )
-
-    def _presenter(self, branch: BranchView) -> Presenter:
-        names = {b.id: b.name or str(b.id) for b in branch.known.values()}
-        return Presenter(self.services.log.identities, names)
-
-    def _acting(self, given: Mapping[str, Any]) -> tuple[Principal, dict[str, Any]]:
-        rest = dict(given)
-        actor = rest.pop("actor", None)
-        principal = self.principal if actor is None else replace(self.principal, actor=actor)
-        return principal, rest
-
-    def _remember_command(self, content: Any, given: dict[str, Any]) -> commands.Remember:
-        given = {k: v for k, v in given.items() if v is not None}
-        if self.principal.namespace is not None:
-            given.setdefault("namespace", self.principal.namespace)
-        return commands.remember(self._settings.limits, content, **given)
-
-    def _is_anothers(self, item: str | Mapping[str, Any]) -> bool:
-        if isinstance(item, str):
-            return False
-        named = {f: item[f] for f in _PRINCIPAL_FIELDS if item.get(f) is not None}
-        return any(value != getattr(self.principal, f) for f, value in named.items())
-
-    def _for_item(self, item: str | Mapping[str, Any]) -> tuple[Principal, dict[str, Any]]:
-        given = {"content": item} if isinstance(item, str) else dict(item)
-        whose: dict[str, Any] = {
-            f: given.pop(f) for f in _PRINCIPAL_FIELDS if given.get(f) is not None
-        }
-        given = {k: v for k, v in given.items() if k not in _PRINCIPAL_FIELDS}
-        return (replace(self.principal, **whose) if whose else self.principal), given

@@ -82,7 +82,7 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
 def _limit_process(seconds: float) -> None:
     # Their default actions end the process at once, also inside DuckDB.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.001))
     _limit(resource.RLIMIT_CPU, ceil(seconds * THREADS) + 1)
     _limit(resource.RLIMIT_AS, ADDRESS_SPACE)
     _limit(resource.RLIMIT_FSIZE, 0)

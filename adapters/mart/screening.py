@@ -23,7 +23,7 @@ _TOLD: Final = frozenset(
     }
 )
 """What the system tells about the snapshot itself."""
-_PREFIXES: Final = ("duckdb_", "pragma_", "pg_", "read_", "parquet_", "sniff_", "iceberg_", "st_")
+_PREFIXES: Final = ("duckdb_", "pragma_", "pg_", "read_", "parquet_", "sniff_")
 _REFUSED: Final = frozenset(
     {
         # They run text as SQL, so what it asks would not be seen here.
@@ -42,13 +42,11 @@ _REFUSED: Final = frozenset(
         "force_checkpoint",
         "write_log",
         "seq_scan",
+        # They take addresses in memory.
         "arrow_scan",
         "arrow_scan_dumb",
         "pandas_scan",
         "python_map_function",
-        "repeat_row",
-        "test_all_types",
-        "test_vector_types",
     }
 )
 _SHOWN: Final = frozenset({'"tables"', "__show_tables_expanded"})

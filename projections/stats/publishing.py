@@ -28,7 +28,7 @@ def build(live: Path, target: Path, log_id: UUID, published_at: datetime) -> byt
     Copies every table into a new file, stamps it and adds the analysts' views.
 
     Args:
-        live: A file that nobody writes; named otherwise than ``target``.
+        live: A file that nobody else uses; named otherwise than ``target``.
         target: The file to make, which does not exist.
         log_id: The log that the tables were posted from.
         published_at: For the stamp.
@@ -40,7 +40,7 @@ def build(live: Path, target: Path, log_id: UUID, published_at: datetime) -> byt
         CorruptViewError: The live file is damaged.
         UnavailableError: The disk is full.
     """
-    with duckdb_errors(target.parent), _opened(live) as connection:
+    with duckdb_errors(target.parent), _opened(live, read_only=False) as connection:
         root = root_of(_leaf_hashes(connection))
         connection.execute(f"ATTACH {_text(target)} AS target (STORAGE_VERSION '{STORAGE}')")
         ((source,),) = connection.execute("SELECT current_database()").fetchall()
@@ -71,7 +71,7 @@ def export_parquet(snapshot: Path, folder: Path) -> list[Path]:
     """
     tables = [relation.name for relation in RELATIONS.values() if relation.kind == "table"]
     files = [folder / f"{name}.parquet" for name in tables]
-    with duckdb_errors(folder), _opened(snapshot) as connection:
+    with duckdb_errors(folder), _opened(snapshot, read_only=True) as connection:
         for name, file in zip(tables, files, strict=True):
             connection.execute(
                 f'COPY (SELECT * FROM "{name}") TO {_text(file)} (FORMAT parquet, CODEC zstd)'
@@ -81,10 +81,10 @@ def export_parquet(snapshot: Path, folder: Path) -> list[Path]:
 
 
 class _opened:
-    """A connection that reads one file and may write others; for SQL of our own only."""
+    """A connection to one file that may write others; for SQL of our own only."""
 
-    def __init__(self, file: Path) -> None:
-        self._file = file
+    def __init__(self, file: Path, *, read_only: bool) -> None:
+        self._file, self._read_only = file, read_only
 
     def __enter__(self) -> "duckdb.DuckDBPyConnection":
         import duckdb
@@ -96,7 +96,7 @@ class _opened:
             "autoload_known_extensions": False,
             "python_enable_replacements": False,
         }
-        self._connection = duckdb.connect(str(self._file), read_only=True, config=config)
+        self._connection = duckdb.connect(str(self._file), read_only=self._read_only, config=config)
         self._connection.execute("SET TimeZone = 'UTC'")
         return self._connection
 

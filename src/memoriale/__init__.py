@@ -18,12 +18,15 @@ from memoriale.domain.scoring import compute_composite_score, recency_decay
 
 if TYPE_CHECKING:
     from memoriale.adapters.importing.report import ImportInterruptedError
+    from memoriale.adapters.library.asynchronous import AsyncLedger, AsyncMemory
     from memoriale.adapters.library.ledger import Ledger
     from memoriale.adapters.library.memory import Memory
     from memoriale.domain.principal import Principal, Right
     from memoriale.domain.receipt import Receipt
 
 __all__ = [
+    "AsyncLedger",
+    "AsyncMemory",
     "BehindError",
     "ConflictError",
     "CorruptViewError",
@@ -43,6 +46,7 @@ __all__ = [
     "compute_composite_score",
     "is_ancestor",
     "open",
+    "open_async",
     "recency_decay",
     "resolve_scope",
     "scope_key",
@@ -51,6 +55,8 @@ __all__ = [
 
 # Loaded when first asked for, so that the command line starts fast.
 _LAZY = {
+    "AsyncLedger": "memoriale.adapters.library.asynchronous",
+    "AsyncMemory": "memoriale.adapters.library.asynchronous",
     "ImportInterruptedError": "memoriale.adapters.importing.report",
     "Ledger": "memoriale.adapters.library.ledger",
     "Memory": "memoriale.adapters.library.memory",
@@ -82,6 +88,24 @@ def open(*, rights: Any = None, **settings: Any) -> "Ledger":
 
     infrastructure = build(load_settings(**settings))
     return Ledger(infrastructure, ALL_RIGHTS if rights is None else rights)
+
+
+def open_async(*, rights: Any = None, threads: int = 8, **settings: Any) -> "AsyncLedger":
+    """
+    Opens a ledger for programs with an event loop: ``async with open_async() as ledger``.
+
+    Args:
+        rights: As for ``open``.
+        threads: How many calls run at once, 1..256; further ones wait their turn.
+        **settings: As for ``open``.
+
+    Raises:
+        InputError: A wrong number of threads; the other errors of ``open`` come when it is
+            entered.
+    """
+    from memoriale.adapters.library.asynchronous import AsyncLedger
+
+    return AsyncLedger(lambda: open(rights=rights, **settings), threads)
 
 
 def __getattr__(name: str) -> Any:

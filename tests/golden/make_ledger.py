@@ -94,7 +94,7 @@ def dump(url: str, path: Path) -> None:
     with psycopg.connect(url) as connection, path.open("w") as file:
         for table in TABLES:
             for (row,) in connection.execute(
-                f"SELECT to_jsonb(t) FROM ledger.{table} t WHERE tenant = %s ORDER BY 1",  # type: ignore[arg-type]
+                f"SELECT to_jsonb(t) FROM ledger.{table} t WHERE tenant = %s ORDER BY 1",
                 [TENANT],
             ):
                 file.write(json.dumps({"table": table, "row": row}, ensure_ascii=False) + "\n")
@@ -108,7 +108,7 @@ def restore(url: str, path: Path) -> None:
             table = entry["table"]
             assert table in TABLES
             connection.execute(
-                f"INSERT INTO ledger.{table} SELECT * FROM "  # type: ignore[arg-type]
+                f"INSERT INTO ledger.{table} SELECT * FROM "
                 f"jsonb_populate_record(NULL::ledger.{table}, %s::jsonb)",
                 [json.dumps(entry["row"])],
             )

@@ -175,7 +175,7 @@ def test_random_histories_agree_with_a_plain_model(shared_ledger: Ledger) -> Non
         pass
 
     Bound.ledger = shared_ledger
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(
         Bound,
         settings=settings(
             max_examples=12,

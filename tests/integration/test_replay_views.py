@@ -252,12 +252,12 @@ def started(folder: Path) -> subprocess.Popen[str]:
 
 
 def test_killed_replay(tmp_path: Path) -> None:
-    """A killed replay leaves the live view as it was, and the next one removes its garbage."""
+    """A killed replay leaves the live view as it was, and the next one goes on and tidies up."""
     log = Log(mixed_history(ROUNDS))
     stats = PostedView(stats_kind(), Generations(tmp_path / "stats"), log)
     stats.run(summary)
     old = live_folder(stats)
-    for batches in (1, 20, 45):
+    for batches in (3, 10, 10):
         process = started(tmp_path / "stats")
         assert process.stdout is not None
         for _ in range(batches):
@@ -268,7 +268,9 @@ def test_killed_replay(tmp_path: Path) -> None:
         assert live_folder(stats) == old
         assert stats.run(summary) == (500, 0, False)
     assert left(stats) > only_live(stats)
-    assert replay(stats, log).equal
+    report = replay(stats, log)
+    assert report.equal
+    assert 0 < report.resumed_at < report.events == 500
     assert left(stats) == only_live(stats)
 
 

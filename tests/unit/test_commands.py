@@ -17,11 +17,9 @@ from memoriale.domain import commands
 from memoriale.domain.access import Visibility
 from memoriale.domain.commands import (
     MAX_SUPERSEDED,
-    MAX_TAGS,
     UNSET,
     Amend,
     Command,
-    Limits,
     Remember,
     amend,
     as_given,
@@ -32,6 +30,7 @@ from memoriale.domain.commands import (
 )
 from memoriale.domain.errors import InputError
 from memoriale.domain.events import ReasonCode, SourceTier
+from memoriale.domain.fields import MAX_TAGS, Limits
 from memoriale.domain.kinds import OWNER_TYPES
 from memoriale.domain.values import canonical_json
 

@@ -1,0 +1,150 @@
+"""The asynchronous surface: the methods of ``Ledger`` and ``Memory``, to be awaited."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from functools import wraps
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+
+from memoriale.adapters.library.awaiting import THREADS, Threads, Twin, awaited, iterated
+from memoriale.adapters.library.ledger import Ledger
+from memoriale.adapters.library.memory import Memory
+from memoriale.adapters.settings import Settings
+from memoriale.domain.errors import InputError
+from memoriale.domain.principal import Principal, Right
+
+P = ParamSpec("P")
+H = TypeVar("H")
+
+
+def handing_out(
+    method: Callable[Concatenate[H, P], Memory],
+) -> "Callable[Concatenate[Any, P], Coroutine[Any, Any, AsyncMemory]]":
+    """
+    As ``awaited``, for a method that returns a handle.
+
+    Args:
+        method: The method.
+    """
+    call = awaited(method)
+
+    @wraps(method)
+    async def wrapped(self: Twin, *args: P.args, **kwargs: P.kwargs) -> AsyncMemory:
+        return AsyncMemory(await call(self, *args, **kwargs), self.threads)
+
+    return wrapped
+
+
+class AsyncMemory:
+    """
+    ``Memory`` for programs with an event loop: its methods, awaited.
+
+    A write whose awaiter was cancelled may be stored or not; repeat it with an idempotency key
+    to find out. Made by ``AsyncLedger.memory``.
+    """
+
+    def __init__(self, memory: Memory, threads: Threads) -> None:
+        self.synchronous, self.threads = memory, threads
+
+    @property
+    def principal(self) -> Principal:
+        """Who acts."""
+        return self.synchronous.principal
+
+    @property
+    def branch_name(self) -> str:
+        """The branch that it acts on."""
+        return self.synchronous.branch_name
+
+    branch = handing_out(Memory.branch)
+    fork = handing_out(Memory.fork)
+    branches = awaited(Memory.branches)
+    tree = awaited(Memory.tree)
+    diff = awaited(Memory.diff)
+    remember = awaited(Memory.remember)
+    remember_many = awaited(Memory.remember_many)
+    import_lines = awaited(Memory.import_lines)
+    correct = awaited(Memory.correct)
+    amend = awaited(Memory.amend)
+    invalidate = awaited(Memory.invalidate)
+    reinstate = awaited(Memory.reinstate)
+    recall = awaited(Memory.recall)
+    show = awaited(Memory.show)
+    history = awaited(Memory.history)
+    list = awaited(Memory.list)
+
+
+class AsyncLedger:
+    """
+    ``Ledger`` for programs with an event loop: its methods, awaited; ``events`` and
+    ``subscribe`` are asynchronous iterators. Made by ``memoriale.open_async``.
+
+    Nothing of it blocks the event loop: calls run in threads, ``threads`` of them at once, and
+    each subscription waits in a thread of its own. Cancelling leaves the ledger usable.
+
+    Args:
+        opening: Opens the ledger.
+        threads: How many calls run at once, 1..256.
+    """
+
+    def __init__(self, opening: Callable[[], Ledger], threads: int = THREADS) -> None:
+        self.threads = Threads(threads)
+        self._opening = opening
+        self._ledger: Ledger | None = None
+
+    @property
+    def synchronous(self) -> Ledger:
+        """The ledger under it."""
+        if self._ledger is None:
+            raise InputError(
+                "this ledger is not open; use it as 'async with memoriale.open_async() as ledger'.",
+                code="not_open",
+            )
+        return self._ledger
+
+    @property
+    def settings(self) -> Settings:
+        """How it runs."""
+        return self.synchronous.settings
+
+    @property
+    def rights(self) -> frozenset[Right]:
+        """What this program asserts."""
+        return self.synchronous.rights
+
+    memory = handing_out(Ledger.memory)
+    replay = awaited(Ledger.replay)
+    verify = awaited(Ledger.verify)
+    position = awaited(Ledger.position)
+    wait = awaited(Ledger.wait)
+    ahead = awaited(Ledger.ahead)
+    events = iterated(Ledger.events)
+    subscribe = iterated(Ledger.subscribe, endless=True)
+
+    async def close(self) -> None:
+        """Ends subscriptions, waits for running calls and lets go of everything."""
+        close = (lambda: None) if self._ledger is None else self._ledger.close
+        await asyncio.to_thread(self.threads.end, close)
+
+    async def __aenter__(self) -> Self:
+        opened = self.threads.submit(self._opening)
+        try:
+            self._ledger = await asyncio.wrap_future(opened)
+        except asyncio.CancelledError:
+            opened.add_done_callback(_close_again)
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+
+def _close_again(opened: "Future[Ledger]") -> None:
+    if not opened.cancelled() and opened.exception() is None:
+        opened.result().close()

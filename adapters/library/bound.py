@@ -1,0 +1,87 @@
+"""What a memory handle is bound to: a principal, a branch and the services of a tenant."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from memoriale.adapters.application.branching import BranchView, branch_scope
+from memoriale.adapters.application.presenting import Presenter
+from memoriale.adapters.composition import Tenant
+from memoriale.adapters.settings import Settings
+from memoriale.domain import commands
+from memoriale.domain.access import AccessScope
+from memoriale.domain.branches import MAIN
+from memoriale.domain.errors import ForkedHandleError
+from memoriale.domain.principal import Principal, Right
+
+PRINCIPAL_FIELDS: Final = ("user", "agent", "resource", "session", "team")
+
+
+class Bound:
+    """
+    A principal on a branch of a tenant's ledger.
+
+    Args:
+        tenant: Services of the principal's tenant.
+        settings: Limits and waiting times.
+        principal: Who acts.
+        branch: Name of the branch.
+    """
+
+    def __init__(
+        self, tenant: Tenant, settings: Settings, principal: Principal, branch: str = MAIN
+    ) -> None:
+        self.services, self._settings, self._pid = tenant, settings, os.getpid()
+        self.principal = principal
+        self.branch_name = branch
+
+    def allow(self, command: str, *rights: Right) -> None:
+        """Checks rights and records their use, for surfaces of this package."""
+        if self._pid != os.getpid():
+            raise ForkedHandleError(
+                "this handle was made before os.fork; open a ledger in the child process."
+            )
+        self.services.gate.allow(self.principal, command, *rights)
+
+    def _reader_scope(self, command: str, all_owners: bool) -> AccessScope:
+        rights = (Right.AUDIT, Right.CONTENT) if all_owners else ()
+        self.allow(command, Right.USE, *rights)
+        identities = self.services.log.identities
+        scope = identities.scope(self.principal, everything=all_owners)
+        return branch_scope(scope, self._resolved())
+
+    def _resolved(self, name: str | None = None) -> BranchView:
+        return self.services.branching.resolve(
+            self.principal, self.branch_name if name is None else name
+        )
+
+    def _presenter(self, branch: BranchView) -> Presenter:
+        names = {b.id: b.name or str(b.id) for b in branch.known.values()}
+        return Presenter(self.services.log.identities, names)
+
+    def _acting(self, given: Mapping[str, Any]) -> tuple[Principal, dict[str, Any]]:
+        rest = dict(given)
+        actor = rest.pop("actor", None)
+        principal = self.principal if actor is None else replace(self.principal, actor=actor)
+        return principal, rest
+
+    def _remember_command(self, content: Any, given: dict[str, Any]) -> commands.Remember:
+        given = {k: v for k, v in given.items() if v is not None}
+        if self.principal.namespace is not None:
+            given.setdefault("namespace", self.principal.namespace)
+        return commands.remember(self._settings.limits, content, **given)
+
+    def _is_anothers(self, item: str | Mapping[str, Any]) -> bool:
+        if isinstance(item, str):
+            return False
+        named = {f: item[f] for f in PRINCIPAL_FIELDS if item.get(f) is not None}
+        return any(value != getattr(self.principal, f) for f, value in named.items())
+
+    def _for_item(self, item: str | Mapping[str, Any]) -> tuple[Principal, dict[str, Any]]:
+        given = {"content": item} if isinstance(item, str) else dict(item)
+        whose: dict[str, Any] = {
+            f: given.pop(f) for f in PRINCIPAL_FIELDS if given.get(f) is not None
+        }
+        given = {k: v for k, v in given.items() if k not in PRINCIPAL_FIELDS}
+        return (replace(self.principal, **whose) if whose else self.principal), given
