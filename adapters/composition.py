@@ -1,7 +1,8 @@
 """The composition root: builds everything from one ``Settings``."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from memoriale.adapters.application.comparing import Comparing
     from memoriale.adapters.application.recalling import Recalling
     from memoriale.adapters.embedded.server import EmbeddedServer
+    from memoriale.adapters.embeddings.cache import EmbeddingCache
     from memoriale.projections.posted import PostedView
 
 VIEW_NAMES: Final = ("recall", "stats")
@@ -30,13 +32,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Infrastructure:
-    """What every tenant of a process shares. ``server`` is None with an outside database."""
+    """
+    What every tenant of a process shares. ``server`` is None with an outside database, ``clock``
+    where reads take the database's time.
+    """
 
     settings: Settings
     datastore: Datastore
     keys: KeyStore
     server: "EmbeddedServer | None"
     admin_url: str
+    clock: Callable[[], datetime] | None = None
 
     def close(self) -> None:
         """Lets go of everything, the embedded server last."""
@@ -46,10 +52,14 @@ class Infrastructure:
             self.server.release()
 
 
-def build(settings: Settings) -> Infrastructure:
+def build(settings: Settings, *, clock: Callable[[], datetime] | None = None) -> Infrastructure:
     """
     Starts or reaches the database, brings its schema up when it is the embedded one, and opens
     the key store.
+
+    Args:
+        settings: How.
+        clock: The time of reads without as-of; default: the database's.
 
     Raises:
         UnavailableError: Database or home cannot be used; with an outside database also when
@@ -65,7 +75,7 @@ def build(settings: Settings) -> Infrastructure:
         url = settings.database_url.get_secret_value()
         admin_url = settings.admin_url.get_secret_value() if settings.admin_url else url
     try:
-        return _connected(settings, url, admin_url, server)
+        return replace(_connected(settings, url, admin_url, server), clock=clock)
     except BaseException:
         if server is not None:
             server.release()
@@ -125,7 +135,7 @@ class Tenant:
     @property
     def reading(self) -> Reading:
         """Reads that need no view."""
-        return self._once("reading", lambda: Reading(self.log))
+        return self._once("reading", lambda: Reading(self.log, self._shared.clock))
 
     @property
     def writing(self) -> Writing:
@@ -157,8 +167,15 @@ class Tenant:
         """A view of the memory log by name."""
         from memoriale.adapters.application.posting import make_view
 
-        folder, embedder = self.views_folder / name, self._shared.settings.embedder
-        return self._once(f"view {name}", lambda: make_view(name, folder, self.log, embedder))
+        folder, settings = self.views_folder / name, self._shared.settings
+        return self._once(f"view {name}", lambda: make_view(name, folder, self.log, settings))
+
+    @property
+    def embedding_cache(self) -> "EmbeddingCache":
+        """Where vectors of the memory log are kept, sealed; who is erased is purged from it."""
+        from memoriale.adapters.embeddings.cache import EmbeddingCache
+
+        return EmbeddingCache.of_log(self._shared.settings.cache_folder, self.log.log_id)
 
     @property
     def views_folder(self) -> Path:

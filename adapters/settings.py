@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -12,6 +12,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from memoriale.adapters.embeddings.endpoint import API_KEY, BASE_URL, DEFAULT_URL, Endpoint
 from memoriale.domain.errors import InputError
 from memoriale.domain.fields import Limits
 from memoriale.domain.text import MAX_CONTENT_BYTES, MAX_VALUE_BYTES, shown
@@ -52,6 +53,14 @@ class Settings(BaseSettings):
     session: str | None = None
     actor: str | None = None
     embedder: str = "wordllama"
+    openai_base_url: str = Field(
+        default=DEFAULT_URL, validation_alias=AliasChoices("openai_base_url", BASE_URL)
+    )
+    """Where ``openai:MODEL`` asks; the variable is ``OPENAI_BASE_URL``, without a prefix."""
+    openai_api_key: SecretStr | None = Field(
+        default=None, validation_alias=AliasChoices("openai_api_key", API_KEY)
+    )
+    """What it shows there; the variable is ``OPENAI_API_KEY``."""
     max_content_bytes: int = Field(default=MAX_CONTENT_BYTES, ge=1, le=1_000_000_000)
     max_value_bytes: int = Field(default=MAX_VALUE_BYTES, ge=1, le=1_000_000_000)
     wait: float = Field(default=2.0, ge=0, le=3600)
@@ -110,6 +119,17 @@ class Settings(BaseSettings):
     def keys_folder(self) -> Path:
         """Where the key store lies."""
         return self.keystore or self.home / "keys"
+
+    @property
+    def cache_folder(self) -> Path:
+        """Where vectors are cached, sealed."""
+        return self.home / "cache"
+
+    @property
+    def embedding_endpoint(self) -> Endpoint:
+        """Where embeddings come from over HTTP."""
+        key = self.openai_api_key.get_secret_value() if self.openai_api_key else ""
+        return Endpoint(self.openai_base_url, key or None)
 
     @property
     def limits(self) -> Limits:

@@ -59,6 +59,15 @@ class HasVectors(Protocol):
 
 
 @runtime_checkable
+class CountsComputed(Protocol):
+    """A view that knows how many of its vectors were computed, not taken from a cache."""
+
+    @property
+    def vectors_computed(self) -> int | None:
+        """How many; None if nobody counted."""
+
+
+@runtime_checkable
 class Explains(Protocol):
     """A view that can tell what another generation holds instead."""
 
@@ -198,6 +207,9 @@ def _close(view: View) -> None:
 
 
 def _vectors_count(view: View) -> int:
+    computed = view.vectors_computed if isinstance(view, CountsComputed) else None
+    if computed is not None:
+        return computed
     if isinstance(view, HasVectors):
         return sum(vector is not None for _, _, vector in view.vectors())
     return 0

@@ -228,11 +228,11 @@ def _disk(settings: Settings) -> Check:
 
 
 def _embedder(settings: Settings) -> Check:
-    from memoriale.adapters.embeddings.factory import make_embedder
+    from memoriale.adapters.application.posting import configured_embedder
     from memoriale.projections.embedding import embed_query
 
     try:
-        embedder = make_embedder(settings.embedder)
+        embedder = configured_embedder(settings)
         embed_query(embedder, "Does this embedder work?")
     except MemorialeError as error:
         return Check("embedder", False, error.message)

@@ -1,18 +1,24 @@
 """Which views there are, and how each is made from a tenant's memory log."""
 
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from memoriale.adapters.application.former_views import open_former_recall, recall_fingerprint
 from memoriale.adapters.application.tenant_log import TenantLog
+from memoriale.adapters.embeddings.cache import EmbeddingCache
 from memoriale.adapters.embeddings.factory import make_embedder
+from memoriale.adapters.embeddings.widths import KnownWidths
+from memoriale.adapters.settings import Settings
 from memoriale.domain.errors import InputError
 from memoriale.domain.text import shown
+from memoriale.projections.embedding import Embedder
 from memoriale.projections.generations import Generations
 from memoriale.projections.posted import PostedView, ViewKind
 
 
-def make_view(name: str, folder: Path, log: TenantLog, embedder: str) -> PostedView[Any]:
+def make_view(name: str, folder: Path, log: TenantLog, settings: Settings) -> PostedView[Any]:
     """
     A view of a log.
 
@@ -20,17 +26,15 @@ def make_view(name: str, folder: Path, log: TenantLog, embedder: str) -> PostedV
         name: ``recall`` or ``stats``.
         folder: Its own folder.
         log: What it is posted from.
-        embedder: Setting ``MEMORIALE_EMBEDDER``.
+        settings: Which embedder, and where its vectors are cached.
 
     Raises:
         InputError: An unknown view.
     """
     if name == "recall":
-        return PostedView(_recall(embedder), Generations(folder), log)
+        return PostedView(_recall(log, settings), Generations(folder), log)
     if name == "stats":
-        from memoriale.projections.stats.view import stats_kind
-
-        return PostedView(stats_kind(), Generations(folder), log)
+        return PostedView(_stats(), Generations(folder), log)
     raise InputError(
         f"unknown view {shown(name)!r}; there are recall and stats.",
         code="unknown_view",
@@ -40,16 +44,51 @@ def make_view(name: str, folder: Path, log: TenantLog, embedder: str) -> PostedV
     )
 
 
-def _recall(embedder: str) -> ViewKind[Any]:
+def configured_embedder(settings: Settings) -> Embedder:
+    """
+    The embedder that the settings name; nothing is cached.
+
+    Raises:
+        InputError: They name none that there is.
+        UnavailableError: The width of its vectors is not known, and it cannot be asked.
+    """
+    return make_embedder(
+        settings.embedder,
+        endpoint=settings.embedding_endpoint,
+        widths=KnownWidths(settings.cache_folder / "widths.json"),
+    )
+
+
+def _recall(log: TenantLog, settings: Settings) -> ViewKind[Any]:
+    from memoriale.adapters.embeddings.cached import CachedEmbedder, Limits
+    from memoriale.projections.recall.reconciling import discrepancies, holds_rows_beyond, tidy
     from memoriale.projections.recall.view import VERSION, RecallView
 
     # Here, so that the time that a read waits for its view is not spent on importing.
     import_module("lancedb")
-    model = make_embedder(embedder)
+    model = configured_embedder(settings)
+    cache = EmbeddingCache.of_log(settings.cache_folder, log.log_id)
+    limits = Limits(model)
+
+    def embedder() -> CachedEmbedder:
+        # One for each generation, so that each knows what was computed for it.
+        return CachedEmbedder(model, cache, log.identities, limits)
+
     return ViewKind(
         name=RecallView.name,
-        fingerprint=f"recall/{VERSION}/{model.model}/{model.width}",
-        create=lambda folder: RecallView.create(folder, model),
-        open=lambda folder: RecallView.open(folder, model),
+        fingerprint=recall_fingerprint(VERSION, model),
+        create=lambda folder: RecallView.create(folder, embedder()),
+        open=lambda folder: RecallView.open(folder, embedder()),
         exclusive=False,
+        open_former=open_former_recall,
+        compare=discrepancies,
+        beyond=holds_rows_beyond,
+        maintain=tidy,
     )
+
+
+def _stats() -> ViewKind[Any]:
+    from memoriale.projections.stats.reconciling import discrepancies, holds_rows_beyond
+    from memoriale.projections.stats.view import stats_kind
+
+    return replace(stats_kind(), compare=discrepancies, beyond=holds_rows_beyond)

@@ -1,5 +1,6 @@
 """Reading memories from the log: points in time, one memory, its history."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -41,10 +42,18 @@ class Pin:
 
 
 class Reading:
-    """Reads of one tenant's memory log that need no view."""
+    """
+    Reads of one tenant's memory log that need no view.
 
-    def __init__(self, log: TenantLog) -> None:
+    Args:
+        log: The log.
+        clock: The time of a read without as-of; None means the database's. It never reaches
+            what is recorded.
+    """
+
+    def __init__(self, log: TenantLog, clock: Callable[[], datetime] | None = None) -> None:
         self._log = log
+        self._clock = clock or log.reader.clock
 
     def pin(self, as_of: AsOf) -> Pin:
         """
@@ -56,7 +65,7 @@ class Reading:
         """
         reader = self._log.reader
         if as_of is None:
-            return Pin(reader.head() - 1, reader.clock(), pinned=False)
+            return Pin(reader.head() - 1, self._clock(), pinned=False)
         parsed = parse_as_of(as_of)
         if isinstance(parsed, int):
             index: int | None = reader.pin_index(parsed)

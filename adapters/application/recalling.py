@@ -1,7 +1,8 @@
 """Recall: a question answered from the recall view, as of a point of the log."""
 
+import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -9,7 +10,7 @@ from memoriale.adapters.application.branching import BranchView, branch_scope
 from memoriale.adapters.application.reading import AsOf, Pin, Reading
 from memoriale.adapters.application.tenant_log import TenantLog
 from memoriale.adapters.keys import tags as tagging
-from memoriale.domain.errors import BehindError, InputError
+from memoriale.domain.errors import BehindError, InputError, UnavailableError
 from memoriale.domain.kinds import KINDS
 from memoriale.domain.memory import MemoryState
 from memoriale.domain.namespaces import normalise_path
@@ -17,6 +18,7 @@ from memoriale.domain.principal import Principal
 from memoriale.domain.text import check_query, check_text, shown
 from memoriale.domain.times import parse_time, to_utc
 from memoriale.domain.values import check_seconds, check_unit, check_whole
+from memoriale.projections.allowance import Allowance, allowance, allowing
 
 if TYPE_CHECKING:
     from memoriale.projections.posted import PostedView
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from memoriale.projections.recall.view import RecallView
 
 T = TypeVar("T")
+LEAST_SECONDS: Final = 2.0
+"""That a read gives its embedder for the question, and as much for what the view lacks."""
 MAX_TOP_K: Final = 1_000
 RANKS: Final = ("relevance", "composite")
 LEGS: Final = ("hybrid", "keyword", "vector")
@@ -59,7 +63,10 @@ class Recall:
         hits: At most ``top_k``.
         index: Index of the last event seen; ask as of it to get the same answer again.
         now: To when ages, expiry and the default valid time were counted.
-        degraded: Why the answer may miss something: ``behind``.
+        degraded: Why the answer may miss something: ``behind``; ``embedder``: it failed or was
+            too slow, so that the question or some memories could be compared by keyword only;
+            ``rebuilding``: another model was configured and the view is still that of the
+            former one.
         behind: Events that the view had not posted yet.
         rebuilt: Whether the view was damaged or missing and was rebuilt for this answer.
     """
@@ -116,17 +123,19 @@ class Recalling:
             BehindError: ``strict`` and the view did not catch up within ``wait``.
             UnavailableError: Database, view or embedder cannot be used.
         """
-        from memoriale.projections.recall.search import search
-
         check_question(question)
         pin = self._reading.pin(question.as_of)
         query = self._query(principal, branch, question, pin)
-        hits, behind, reading = self._ask(question, pin, lambda view: search(view, query))
+        (hits, by_keyword), behind, reading = self._ask(
+            question, pin, lambda reading: self._found(query, reading)
+        )
+        if by_keyword and question.strict:
+            raise _lacking_vectors()
         return Recall(
             hits=tuple(hits),
             index=pin.index if pin.pinned else reading.position - 1,
             now=pin.now,
-            degraded=("behind",) if behind else (),
+            degraded=_degraded(behind, by_keyword, reading),
             behind=behind,
             rebuilt=reading.rebuilt,
         )
@@ -152,7 +161,9 @@ class Recalling:
         check_question(question)
         pin = self._reading.pin(question.as_of)
         query = self._query(principal, branch, question, pin)
-        found, behind, _ = self._ask(question, pin, lambda view: page(view, query, after))
+        found, behind, _ = self._ask(
+            question, pin, lambda reading: page(reading.view, query, after)
+        )
         states = self._reading.folded([i for _, i in found], branch, pin.limit)
         return Page(
             states=[states[i] for _, i in found if i in states],
@@ -162,13 +173,15 @@ class Recalling:
         )
 
     def _ask(
-        self, question: Question, pin: Pin, use: "Callable[[RecallView], T]"
+        self, question: Question, pin: Pin, use: "Callable[[ViewReading[RecallView]], T]"
     ) -> "tuple[T, int, ViewReading[RecallView]]":
-        answer, reading = self._view.run(
-            lambda reading: (use(reading.view), reading),
-            at_least=pin.index + 1,
-            wait=question.wait,
-        )
+        allowed = Allowance(max(question.wait, LEAST_SECONDS), optional=not question.strict)
+        with allowing(allowed):
+            answer, reading = self._view.run(
+                lambda reading: (use(reading), reading),
+                at_least=pin.index + 1,
+                wait=question.wait,
+            )
         behind = max(0, pin.index + 1 - reading.position)
         if behind and question.strict:
             raise BehindError(
@@ -178,6 +191,34 @@ class Recalling:
                 value=question.wait,
             )
         return answer, behind, reading
+
+    def _found(
+        self, query: "RecallQuery", reading: "ViewReading[RecallView]"
+    ) -> "tuple[list[Hit], bool]":
+        """The hits, and whether something could be compared by keyword only."""
+        from memoriale.projections.recall.search import search
+
+        view = reading.view
+        if not query.vector_leg:
+            return search(view, query), False
+        self._fill(reading)
+        try:
+            return search(view, query), view.lacking
+        except UnavailableError as error:
+            allowed = allowance()
+            if not query.keyword_leg or allowed is None or not allowed.puts_up_with(error):
+                raise
+            return search(view, replace(query, vector_leg=False)), True
+
+    def _fill(self, reading: "ViewReading[RecallView]") -> None:
+        """Makes up for vectors that an earlier read posted rows without, if nobody else does."""
+        allowed = allowance()
+        failed = allowed is not None and allowed.failure is not None
+        if not reading.view.lacking or reading.rebuilding or failed:
+            return
+        with self._view.generations.writer_lock(time.monotonic()) as held:
+            if held:
+                reading.view.fill()
 
     def _query(
         self, principal: Principal, branch: BranchView, question: Question, pin: Pin
@@ -208,6 +249,20 @@ class Recalling:
             return None
         key = self._log.identities.tag_key(self._log.identities.tenant())
         return tuple(tag.hex() for tag in tagging.namespace_tags(key, normalise_path(path)))
+
+
+def _degraded(behind: int, by_keyword: bool, reading: "ViewReading[RecallView]") -> tuple[str, ...]:
+    found = {"behind": behind > 0, "embedder": by_keyword, "rebuilding": reading.rebuilding}
+    return tuple(word for word, so in found.items() if so)
+
+
+def _lacking_vectors() -> UnavailableError:
+    return UnavailableError(
+        "some memories have no vectors yet, because the embedder failed when they were posted; "
+        "try again, or ask without strict.",
+        code="lacking_vectors",
+        field="MEMORIALE_EMBEDDER",
+    )
 
 
 def check_question(question: Question) -> None:

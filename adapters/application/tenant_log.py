@@ -31,6 +31,7 @@ class TenantLog:
 
     def __init__(self, datastore: Datastore, store: KeyStore, tenant: str, kind: str) -> None:
         self.tenant = tenant
+        self._store = store
         self.log = open_log(datastore, tenant, kind)
         self.log_id: UUID = self.log.log_id
         self.identities = Identities(store, tenant)
@@ -66,6 +67,10 @@ class TenantLog:
         """The log for views; see ``EventSource``."""
         for rows in self.reader.stream_rows(position, batch=size, stop=stop, whole_appends=True):
             yield Batch(rows=rows, decode=self.mapper.decode)
+
+    def erasures(self) -> int:
+        """A number that changes with every key destroyed: then bodies read before tell too much."""
+        return self._store.generation()
 
     def close(self) -> None:
         """Waits for what is being written and lets go of the application."""

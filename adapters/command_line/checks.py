@@ -15,12 +15,13 @@ from memoriale.adapters.command_line.progress import progress_bar
 
 if TYPE_CHECKING:
     from memoriale.projections.proofs.verify import VerifyReport
+    from memoriale.projections.reconcile import ReconcileReport
     from memoriale.projections.replay import ReplayReport
 
 
 def register(app: Typer) -> None:
     """Adds the commands of this module."""
-    for command in (replay, verify, doctor):
+    for command in (replay, reconcile, verify, doctor):
         app.command()(command)
 
 
@@ -45,6 +46,29 @@ def replay(
     value = {"views": [asdict(report) for report in reports]}
     run.output.result(value, lambda page: _show_replay(page, reports))
     if any(report.equal is False for report in reports):
+        raise typer.Exit(1)
+
+
+@grouped
+def reconcile(
+    common: Common,
+    tenant: options.Tenant = None,
+    repair: Annotated[bool, Option("--repair", help="Put right what is found.")] = False,
+) -> None:
+    """
+    Compare the views with the log row by row.
+
+    Exit code 1 when something was found and not repaired.
+
+    Right: operate.
+    """
+    run = Invocation(common)
+    name = run.tenant(tenant)
+    with run.ledger() as ledger, progress_bar() as progress:
+        reports = ledger.reconcile(tenant=name, repair=repair, progress=progress)
+    value = {"views": [asdict(report) for report in reports]}
+    run.output.result(value, lambda page: _show_reconcile(page, reports))
+    if not all(report.settled for report in reports):
         raise typer.Exit(1)
 
 
@@ -109,6 +133,16 @@ def _show_replay(page: Page, reports: "list[ReplayReport]") -> None:
             page.line(f"view {report.view} differed from the log; the rebuilt one replaced it")
             for difference in report.differences:
                 page.line(f"  {difference}")
+
+
+def _show_reconcile(page: Page, reports: "list[ReconcileReport]") -> None:
+    names = ("view", "missing", "orphaned", "stale", "duplicated", "vectors", "repaired")
+    page.table(list(names), ([getattr(report, name) for name in names] for report in reports))
+    for report in reports:
+        for finding in report.findings:
+            page.line(f"{report.view}, {finding}")
+        if not report.settled:
+            page.line(f"view {report.view} differs from the log; 'reconcile --repair' mends it")
 
 
 def _show_verify(page: Page, memory: "VerifyReport", access: "VerifyReport") -> None:

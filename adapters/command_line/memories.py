@@ -23,6 +23,7 @@ from memoriale.adapters.command_line.receipts import print_receipt
 
 if TYPE_CHECKING:
     from memoriale.adapters.application.recalling import Recall
+    from memoriale.projections.recall.query import Hit
 
 
 def register(app: Typer) -> None:
@@ -134,6 +135,8 @@ class Selection:
     min_score: Annotated[float | None, Option(help="Least similarity, 0..1.")] = None
     min_rank_score: Annotated[float | None, Option(help="Least score, 0..1.")] = None
     rank: Annotated[str, Option(help="relevance or composite.")] = "relevance"
+    legs: Annotated[str, Option(help="hybrid, keyword or vector alone.")] = "hybrid"
+    explain: Annotated[bool, Option("--explain", help="Say what each score is made of.")] = False
 
     def given(self) -> dict[str, Any]:
         """As arguments of the library."""
@@ -144,6 +147,8 @@ class Selection:
             "min_score": self.min_score,
             "min_rank_score": self.min_rank_score,
             "rank": self.rank,
+            "legs": self.legs,
+            "explain": self.explain,
         }
 
 
@@ -200,12 +205,27 @@ def answer_as_json(found: "Recall", names: dict[UUID, str]) -> dict[str, Any]:
     }
 
 
+def _made_of(hit: "Hit") -> list[str]:
+    if hit.explanation is None:
+        return []
+    parts, ranks = hit.explanation.parts, hit.explanation.ranks
+    return [
+        f"{name} {value:.2f} x {hit.explanation.weights[name]:g}"
+        + (f" (place {ranks[name]})" if name in ranks else "")
+        for name, value in parts.items()
+    ]
+
+
 def _show(page: Page, found: "Recall") -> None:
     if not found.hits:
         page.line("Nothing answers that.")
     else:
         page.entries(
-            (f"{hit.score:.2f}", hit.content, [hit.kind, hit.recorded_at, hit.memory_id])
+            (
+                f"{hit.score:.2f}",
+                hit.content,
+                [*_made_of(hit), hit.kind, hit.recorded_at, hit.memory_id],
+            )
             for hit in found.hits
         )
     rebuilt = ", view rebuilt" if found.rebuilt else ""

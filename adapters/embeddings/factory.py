@@ -5,36 +5,65 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
+from memoriale.adapters.embeddings.endpoint import Endpoint
+from memoriale.adapters.embeddings.widths import KnownWidths
 from memoriale.domain.errors import InputError, MemorialeError
 from memoriale.domain.text import shown
 from memoriale.projections.embedding import Embedder
 
 SETTING: Final = "MEMORIALE_EMBEDDER"
-ALLOWED: Final = "wordllama, or package.module:factory"
+ALLOWED: Final = "wordllama, openai:MODEL, sentence-transformers:MODEL, or package.module:factory"
+MOST_CHARACTERS: Final = 200
+"""Of a model's name."""
 _FACTORY: Final = re.compile(r"(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*):(?P<name>[^\W\d]\w*)")
-_NOT_YET: Final = ("openai:", "sentence-transformers:")
 
 
-def make_embedder(spec: str) -> Embedder:
+def make_embedder(
+    spec: str, *, endpoint: Endpoint | None = None, widths: KnownWidths | None = None
+) -> Embedder:
     """
     The embedder that a setting names.
 
     Args:
-        spec: ``wordllama``, or ``package.module:factory``: a callable without arguments that
-            returns an ``Embedder``.
+        spec: ``wordllama`` · ``openai:MODEL``: a model behind an OpenAI-compatible endpoint ·
+            ``sentence-transformers:MODEL``: name or folder of a model that runs here ·
+            ``package.module:factory``: a callable without arguments that returns an
+            ``Embedder``.
+        endpoint: Where ``openai:`` asks; default: OpenAI, without a key.
+        widths: Where the widths of models are remembered; without, they are asked for.
 
     Raises:
-        InputError: Another value, a factory that cannot be imported or fails, or one that
-            returns no embedder.
+        InputError: Another value, a package that is not installed, a factory that cannot be
+            imported or fails, or one that returns no embedder.
+        UnavailableError: The width of a model is not known, and the model cannot be asked.
     """
     if spec == "wordllama":
         from memoriale.adapters.embeddings.wordllama import WordLlamaEmbedder
 
         return WordLlamaEmbedder()
+    kind, _, name = spec.partition(":")
+    if kind == "openai":
+        from memoriale.adapters.embeddings.http import HttpEmbedder
+
+        return HttpEmbedder(_model(spec, name), endpoint or Endpoint(), widths=widths)
+    if kind == "sentence-transformers":
+        from memoriale.adapters.embeddings.sentence_transformers import (
+            SentenceTransformersEmbedder,
+        )
+
+        return SentenceTransformersEmbedder(_model(spec, name), widths=widths)
     match = _FACTORY.fullmatch(spec)
-    if match is None or spec.startswith(_NOT_YET):
-        raise _refused(spec, "is not one that this release has")
+    if match is None:
+        raise _refused(spec, "is not one that there is")
     return _checked(spec, _made(spec, _imported(spec, match["module"], match["name"])))
+
+
+def _model(spec: str, name: str) -> str:
+    if not name.strip() or name != name.strip() or not name.isprintable():
+        raise _refused(spec, "names no model")
+    if len(name) > MOST_CHARACTERS:
+        raise _refused(spec, f"names a model by more than {MOST_CHARACTERS} characters")
+    return name
 
 
 def _imported(spec: str, module: str, name: str) -> Callable[[], Any]:

@@ -23,6 +23,8 @@ class HashEmbedder:
     Source: K. Weinberger et al., "Feature Hashing for Large Scale Multitask Learning" (2009).
     """
 
+    in_process = True
+
     def __init__(self, width: int = 64) -> None:
         self.width = width
         self.model = f"hashing-{width}/1"

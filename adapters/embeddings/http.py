@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
-from memoriale.adapters.embeddings.endpoint import Endpoint, EndpointError, Exchange
+from memoriale.adapters.embeddings.endpoint import Endpoint
+from memoriale.adapters.embeddings.exchange import EndpointError, Exchange
 from memoriale.adapters.embeddings.prefixes import prefixes_of
 from memoriale.adapters.embeddings.widths import MOST, KnownWidths
 from memoriale.domain.errors import UnavailableError
@@ -140,7 +141,9 @@ class HttpEmbedder:
         """The vectors of an answer, in the order of the texts."""
         try:
             items = json.loads(answer)["data"]
-            found = {item.get("index", place): item["embedding"] for place, item in enumerate(items)}
+            found = {
+                item.get("index", place): item["embedding"] for place, item in enumerate(items)
+            }
         except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
             raise self._bad("an answer that is not what the protocol says") from None
         if len(items) != count:

@@ -36,6 +36,8 @@ class WordLlamaEmbedder:
         InputError: The package ``wordllama`` is not installed.
     """
 
+    in_process = True
+
     def __init__(self) -> None:
         self.width = WIDTH
         self.model = f"{PACKAGE}-{CONFIG}-{WIDTH}/{_installed_version()}/{POOLING}"

@@ -33,7 +33,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("folder", metavar="DIR", type=Path, help="holds *.json files")
     parser.add_argument("--top-k", type=int, default=max(CUTOFFS), help="default: %(default)s")
     parser.add_argument(
-        "--legs", default="hybrid", help=f"what recall searches by: {', '.join(LEGS)}"
+        "--legs", help=f"only one of {', '.join(LEGS)}; default: hybrid, compared with the others"
     )
     parser.add_argument("--json", action="store_true", help="JSON lines, the last over all")
     return parser
@@ -45,6 +45,9 @@ def _print(report: dict[str, Any], top_k: int, *, as_json: bool) -> None:
         return
     name = report.get("sample_id", "all conversations")
     print(f"{name}: {_line(report, top_k)}", flush=True)
+    for leg in LEGS:
+        if leg in report:
+            print(f"{leg} alone: {_line(report[leg], top_k)}")
     if "sample_id" not in report:
         for category, means in report["by_category"].items():
             print(f"  {category}: {_line(means, top_k)}")

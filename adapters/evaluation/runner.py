@@ -17,12 +17,12 @@ from memoriale.domain.errors import InputError
 from memoriale.domain.text import shown
 
 TENANT: Final = "evaluation"
-LEGS: Final = ("hybrid",)
+LEGS: Final = ("hybrid", "keyword", "vector")
 _PATIENCE: Final = 600.0
 
 
 def evaluate(
-    folder: Path, *, top_k: int = max(CUTOFFS), legs: str = "hybrid"
+    folder: Path, *, top_k: int = max(CUTOFFS), legs: str | None = None
 ) -> Iterator[dict[str, Any]]:
     """
     Imports every conversation of a folder into a fresh temporary home with default settings,
@@ -31,10 +31,12 @@ def evaluate(
     Args:
         folder: Holds ``*.json`` files in the LoCoMo format.
         top_k: How many memories to recall, 1 to 1000.
-        legs: ``hybrid``: keyword and vector, as recall always searches.
+        legs: ``hybrid``, ``keyword`` or ``vector``. None measures hybrid, and the other two in
+            the same run for comparison.
 
     Returns:
-        A report for each conversation, with ``sample_id`` and ``turns``, and then one over all.
+        A report for each conversation, with ``sample_id`` and ``turns``, and then one over all,
+        which has the other two under ``keyword`` and ``vector``.
 
     Raises:
         InputError: No such folder, no file in it, no question, or another ``top_k`` or ``legs``
@@ -43,17 +45,21 @@ def evaluate(
     """
     _check(top_k, legs)
     files = conversation_files(folder)
-    answered: list[Answered] = []
+    measured = LEGS if legs is None else (legs,)
+    answered: dict[str, list[Answered]] = {leg: [] for leg in measured}
     with temporary_home() as home, ledger_at(home) as ledger:
         for file in files:
             for conversation, memory in _imported(ledger, file):
-                answers = list(_answers(memory, conversation, top_k))
-                answered += answers
+                answers = {leg: [*_answers(memory, conversation, top_k, leg)] for leg in measured}
+                for leg in measured:
+                    answered[leg] += answers[leg]
                 named = {"sample_id": conversation.sample_id, "turns": len(conversation.turns)}
-                yield named | (summary(answers, top_k) if answers else {"questions": 0})
-    if not answered:
+                first = answers[measured[0]]
+                yield named | (summary(first, top_k) if first else {"questions": 0})
+    if not answered[measured[0]]:
         raise _nothing(folder, "no question of categories 1 to 4 with evidence")
-    yield summary(answered, top_k)
+    others = {leg: summary(answered[leg], top_k) for leg in measured[1:]}
+    yield summary(answered[measured[0]], top_k) | others
 
 
 def conversation_files(folder: Path) -> list[Path]:
@@ -85,14 +91,16 @@ def _imported(ledger: Ledger, file: Path) -> Iterator[tuple[Conversation, Memory
         yield conversation, ledger.memory(tenant=TENANT, resource=conversation.sample_id)
 
 
-def _answers(memory: Memory, conversation: Conversation, top_k: int) -> Iterator[Answered]:
+def _answers(
+    memory: Memory, conversation: Conversation, top_k: int, legs: str
+) -> Iterator[Answered]:
     asked = [q for q in questions_of(conversation) if _is_scored(q)]
     if asked:
         # Opens the view and loads the model, which is no question's own time.
         memory.recall(asked[0].question, top_k=top_k)
     for question in asked:
         started = time.perf_counter()
-        hits = memory.recall(question.question, top_k=top_k)
+        hits = memory.recall(question.question, top_k=top_k, legs=legs)
         seconds = time.perf_counter() - started
         recalled = tuple(str(hit.metadata.get("dia_id")) for hit in hits)
         yield Answered(question.category, question.evidence, recalled, seconds)
@@ -102,11 +110,10 @@ def _is_scored(question: Question) -> bool:
     return question.category in SCORED_CATEGORIES and bool(question.evidence)
 
 
-def _check(top_k: int, legs: str) -> None:
-    if legs not in LEGS:
+def _check(top_k: int, legs: str | None) -> None:
+    if legs is not None and legs not in LEGS:
         raise InputError(
-            f"legs is {shown(legs)!r}; recall searches by keyword and vector together, so this "
-            "release measures hybrid only.",
+            f"legs is {shown(legs)!r}; allowed are {', '.join(LEGS)}.",
             code="bad_value",
             field="legs",
             value=shown(legs),

@@ -95,6 +95,21 @@ def memory_id(key: TagKey, kind: str, caller_key: str) -> UUID:
     return _uuid(_tag(key, b"memory", _LENGTH.pack(len(encoded)) + encoded + caller_key.encode()))
 
 
+def embedding_tag(key: TagKey, model: str, width: int, text: str) -> bytes:
+    """
+    Return the 32-byte tag by which the vector of a text is found again.
+
+    Args:
+        key: The owner's.
+        model: Identity of the model.
+        width: Components of its vectors.
+        text: As the model was given it, byte for byte.
+    """
+    encoded = model.encode()
+    numbers = _LENGTH.pack(width) + _LENGTH.pack(len(encoded))
+    return _tag(key, b"embedding", numbers + encoded + text.encode())
+
+
 def stream_id(tenant_key: TagKey, memory_id: UUID, branch: UUID) -> UUID:
     """Return the id of a memory's stream on a branch."""
     return _uuid(_tag(tenant_key, b"stream", memory_id.bytes + branch.bytes))

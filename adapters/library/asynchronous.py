@@ -30,7 +30,7 @@ def handing_out(
     call = awaited(method)
 
     @wraps(method)
-    async def wrapped(self: Twin, *args: P.args, **kwargs: P.kwargs) -> AsyncMemory:
+    async def wrapped(self: Twin, /, *args: P.args, **kwargs: P.kwargs) -> "AsyncMemory":
         return AsyncMemory(await call(self, *args, **kwargs), self.threads)
 
     return wrapped
@@ -119,6 +119,10 @@ class AsyncLedger:
     position = awaited(Ledger.position)
     wait = awaited(Ledger.wait)
     ahead = awaited(Ledger.ahead)
+    sql = awaited(Ledger.sql)
+    snapshot = awaited(Ledger.snapshot)
+    stats = awaited(Ledger.stats)
+    describe = awaited(Ledger.describe)
     events = iterated(Ledger.events)
     subscribe = iterated(Ledger.subscribe, endless=True)
 

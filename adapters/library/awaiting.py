@@ -158,11 +158,19 @@ class _Following(Iteration[T]):
 
     def __init__(self, start: Callable[[], Iterator[T]]) -> None:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="memoriale-async-follower")
-        super().__init__(start, self._pool.submit, 1)
+        super().__init__(start, _submitting(self._pool), 1)
 
     def close(self, *, wait: bool = False) -> None:
         super().close()
         self._pool.shutdown(wait=wait)
+
+
+def _submitting(pool: ThreadPoolExecutor) -> Submit:
+    # Not a method of the iteration, which would then hold itself and never be dropped.
+    def submit(call: Callable[[], R]) -> "Future[R]":
+        return pool.submit(call)
+
+    return submit
 
 
 class _Source(Generic[T]):
@@ -234,7 +242,7 @@ def awaited(
     reports = "progress" in signature(method).parameters
 
     @wraps(method)
-    async def call(self: Twin, *args: P.args, **kwargs: P.kwargs) -> R:
+    async def call(self: Twin, /, *args: P.args, **kwargs: P.kwargs) -> R:
         given: dict[str, Any] = dict(kwargs)
         if reports:
             given["progress"] = _Progress(given.get("progress"))
@@ -260,7 +268,7 @@ def iterated(
     """
 
     @wraps(method)
-    def call(self: Twin, *args: P.args, **kwargs: P.kwargs) -> Iteration[T]:
+    def call(self: Twin, /, *args: P.args, **kwargs: P.kwargs) -> Iteration[T]:
         start = partial(method, self.synchronous, *args, **kwargs)
         return self.threads.iterate(start, endless=endless)
 

@@ -20,6 +20,7 @@ from memoriale.domain.values import check_seconds, check_whole
 if TYPE_CHECKING:
     from memoriale.adapters.application.mart import Counts, Mart, Published, QueryResult
     from memoriale.projections.proofs.verify import VerifyReport
+    from memoriale.projections.reconcile import ReconcileReport
     from memoriale.projections.replay import ReplayReport
     from memoriale.projections.stats.dictionary import Relation
 
@@ -123,6 +124,43 @@ class Ledger:
                         services.view(name),
                         services.log,
                         verify=verify,
+                        progress=_named(progress, name),
+                    )
+                )
+        return reports
+
+    def reconcile(
+        self,
+        view: str = "all",
+        *,
+        tenant: str | None = None,
+        repair: bool = False,
+        progress: Progress | None = None,
+    ) -> "list[ReconcileReport]":
+        """
+        Compares views with the log row by row: what is missing, orphaned, stale or duplicated,
+        and which vectors are not those of the text.
+
+        Args:
+            view: ``recall``, ``stats`` or ``all``.
+            tenant: Whose.
+            repair: Put right what is found.
+            progress: Called while it works.
+
+        Returns:
+            A report for each view. Right: ``operate``.
+        """
+        from memoriale.projections.reconcile import reconcile
+
+        reports = []
+        for services in self._chosen(tenant):
+            self._allow(services, "reconcile", Right.OPERATE)
+            for name in _view_names(view):
+                reports.append(
+                    reconcile(
+                        services.view(name),
+                        services.log,
+                        repair=repair,
                         progress=_named(progress, name),
                     )
                 )

@@ -26,11 +26,12 @@ _OF_MEMORIES: Final = (
     " ORDER BY e.memory_id, e.index) AS e"
 )
 # ``AccessScope.allows``. Later events name who acted in the columns of the principal, so these
-# are taken from the event that made the memory; the look-up runs only where they decide.
+# are taken from the memory's first event; the look-up runs only where they decide. Like every
+# look-up it asks in the order of its key, so that no other one is taken.
 _MADE: Final = (
-    "EXISTS (SELECT FROM ledger.ledger_events m WHERE m.tenant = e.tenant"
-    " AND m.log_id = e.log_id AND m.memory_id = e.memory_id AND m.topic = 'memory.remembered'"
-    " AND {})"
+    "(SELECT {} FROM ledger.ledger_events m WHERE m.tenant = %(tenant)s"
+    " AND m.log_id = %(log_id)s AND m.memory_id >= e.memory_id AND m.memory_id <= e.memory_id"
+    " ORDER BY m.memory_id, m.index LIMIT 1)"
 )
 _OWN: Final = (
     "(e.owner = ANY (%(owners)s::uuid[]) AND (e.owner_type <> 'session' OR "

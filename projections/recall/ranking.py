@@ -7,7 +7,7 @@ surrounds a turn of a conversation, and the middle of the vectors.
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -61,17 +61,44 @@ class Pool:
 
         return numpy.concatenate([shelf.array(name)[places] for shelf, places in self.shelves])
 
-    def values(self, name: str) -> list[Any]:
-        """A column of the visible rows as Python values."""
-        return [shelf.rows[place][name] for shelf, places in self.shelves for place in places]
-
-    def coded(self, name: str) -> Any:
-        """A text column of the visible rows, as codes that hold across shelves; 0 for none."""
+    def groups(self, name: str) -> Any:
+        """
+        A text column of the visible rows as numbers: equal texts of one shelf have the same, 0
+        is none.
+        """
         import numpy
 
-        codes: dict[Any, int] = {None: 0}
-        values = [codes.setdefault(value, len(codes)) for value in self.values(name)]
-        return numpy.array(values, dtype=numpy.int64)
+        found, start = [], 0
+        for shelf, places in self.shelves:
+            codes = shelf.array(name)[places]
+            found.append(numpy.where(codes > 0, codes + start, 0))
+            start += len(shelf.texts(name))
+        return numpy.concatenate(found)
+
+    def rows_with(self, name: str, wanted: Callable[[str], bool]) -> tuple[set[str], Any]:
+        """
+        The texts of a column that stand in visible rows and are wanted, and which rows have one
+        of them, as a mask.
+        """
+        import numpy
+
+        texts, masks = set[str](), []
+        for shelf, places in self.shelves:
+            codes = shelf.array(name)[places]
+            there = set(numpy.unique(codes).tolist())
+            chosen = {t: c for t, c in shelf.texts(name).items() if c in there and wanted(t)}
+            texts |= chosen.keys()
+            masks.append(numpy.isin(codes, list(chosen.values())))
+        return texts, numpy.concatenate(masks)
+
+    def row(self, place: int) -> dict[str, Any]:
+        """One of the visible rows."""
+        for shelf, places in self.shelves:
+            if place < len(places):
+                found: dict[str, Any] = shelf.rows[places[place]]
+                return found
+            place -= len(places)
+        raise IndexError(place)
 
 
 @dataclass(slots=True)
@@ -126,16 +153,11 @@ def understood(pool: Pool, question: str) -> Asked:
     Which rows were said by somebody whom the question names, or by the user when it is in the
     first person.
     """
-    import numpy
-
-    affinity = numpy.zeros(len(pool.keys))
-    said_by, roles = pool.values("speaker"), pool.values("role")
     asked = folded(question)
-    named = [name for name in {*said_by} - {None} if _occurs(folded(name), asked)]
-    if named:
-        affinity = numpy.array([float(name in named) for name in said_by])
-    elif _FIRST_PERSON & set(re.findall(r"[^\W_]+", asked)):
-        affinity = numpy.array([float(role == "user") for role in roles])
+    named, said_by = pool.rows_with("speaker", lambda name: _occurs(folded(name), asked))
+    affinity = said_by.astype(float)
+    if not named and _FIRST_PERSON & set(re.findall(r"[^\W_]+", asked)):
+        affinity = pool.rows_with("role", lambda role: role == "user")[1].astype(float)
     rest = question if not named else asked
     for name in named:
         rest = re.sub(rf"\b{re.escape(folded(name))}\b(['’]s\b)?", " ", rest)
@@ -304,7 +326,7 @@ class _Conversations:
     def __init__(self, pool: Pool) -> None:
         import numpy
 
-        conversation = pool.coded("conversation") if len(pool.keys) else numpy.zeros(0)
+        conversation = pool.groups("conversation")
         turns = numpy.flatnonzero(conversation > 0)
         by = numpy.lexsort((pool.column("first_index")[turns], conversation[turns]))
         self._order = turns[by]
@@ -337,8 +359,9 @@ class _Conversations:
         top = numpy.where(rank < SESSION_BEST, ordered, 0.0)
         sums = numpy.add.reduceat(top, starts)
         sizes = numpy.minimum(numpy.diff([*starts, len(of)]), SESSION_BEST)
-        means = dict(zip(of[starts].tolist(), (sums / sizes).tolist(), strict=True))
-        return self._spread(scores, numpy.array([means[code] for code in self._of.tolist()]))
+        # Both are sorted by conversation, so each mean stands as often as it has turns.
+        means = numpy.repeat(sums / sizes, numpy.diff([*starts, len(of)]))
+        return self._spread(scores, means)
 
     def _spread(self, scores: Any, found: Any) -> Any:
         import numpy

@@ -5,6 +5,8 @@ from typing import Any, Final
 TABLE: Final = "versions"
 SENTINEL_KEY: Final = -1
 """Key of the row that carries the view's position in ``seq``."""
+LACKING: Final = "lacking"
+"""``status`` of that row while rows wait for vectors that the embedder could not make."""
 OPEN: Final = 2**63 - 1
 """``recorded_until`` of a version that no later event has closed."""
 

@@ -53,13 +53,16 @@ def search(view: RecallView, query: RecallQuery) -> list[Hit]:
     lines = pinned_lines(position, query.lines)
     if not lines:
         return []
-    pool = _pool(view, query, lines, position, whole=pinned)
-    if pool is None:
-        pool = _proposed(view, query, lines)
-    asked = understood(pool, query.text)
+    with view.shelves.held:
+        pool = _pool(view, query, lines, position, whole=pinned)
+        if pool is None:
+            pool = _proposed(view, query, lines)
+        asked = understood(pool, query.text)
+    # The embedder may be slow. Meanwhile shelves only grow: the pool's places stay what they are.
     vector = _vector(view, query, asked.text)
-    scores = scored(pool, asked, vector, words_count=query.keyword_leg)
-    return _hits(query, pool, scores)
+    with view.shelves.held:
+        scores = scored(pool, asked, vector, words_count=query.keyword_leg)
+        return _hits(query, pool, scores)
 
 
 def _vector(view: RecallView, query: RecallQuery, text: str) -> Any:
@@ -128,20 +131,15 @@ def _hits(query: RecallQuery, pool: Pool, scores: Scores) -> list[Hit]:
 
     if not len(pool.keys):
         return []
-    rows = [row for shelf, places in pool.shelves for row in _rows(shelf, places)]
-    total = _composite(query, rows, scores) if query.rank == "composite" else scores.total
+    total = _composite(query, pool, scores) if query.rank == "composite" else scores.total
     hits: list[Hit] = []
     for place in numpy.lexsort((pool.keys, -total)):
         if len(hits) == query.top_k:
             break
-        hit = _hit(query, rows[place], float(total[place]), int(place), scores)
-        if _found(scores, int(place)) and _kept(query, hit):
-            hits.append(hit)
+        if _found(scores, int(place)):
+            hit = _hit(query, pool.row(int(place)), float(total[place]), int(place), scores)
+            hits += [hit] if _kept(query, hit) else []
     return hits
-
-
-def _rows(shelf: Shelf, places: Any) -> list[dict[str, Any]]:
-    return [shelf.rows[place] for place in places]
 
 
 def _found(scores: Scores, place: int) -> bool:
@@ -149,7 +147,7 @@ def _found(scores: Scores, place: int) -> bool:
     return any(part[place] > 0 for name, part in scores.parts.items() if name != "speaker")
 
 
-def _composite(query: RecallQuery, rows: list[dict[str, Any]], scores: Scores) -> Any:
+def _composite(query: RecallQuery, pool: Pool, scores: Scores) -> Any:
     import numpy
 
     return numpy.array(
@@ -160,7 +158,7 @@ def _composite(query: RecallQuery, rows: list[dict[str, Any]], scores: Scores) -
                 semantic_similarity=_similarity(scores, place),
                 importance=_unit(row["importance"]),
             )
-            for place, row in enumerate(rows)
+            for place, row in enumerate(pool.row(place) for place in range(len(pool.keys)))
         ]
     )
 

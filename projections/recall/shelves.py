@@ -1,7 +1,7 @@
 """The shelves that a view keeps in memory, brought up to its position when they are asked for."""
 
 from collections import OrderedDict
-from threading import Lock
+from threading import RLock
 from typing import Final
 
 from memoriale.projections.recall.shelf import READ, Shelf
@@ -18,7 +18,7 @@ MOST_KEPT: Final = 200_000
 
 class Shelves:
     """
-    Keeps shelves by partition. Safe to share between threads.
+    Keeps shelves by partition. Safe to share between threads that hold ``held`` while they read.
 
     Args:
         table: Where the rows are.
@@ -28,7 +28,8 @@ class Shelves:
     def __init__(self, table: VersionTable, width: int) -> None:
         self._table = table
         self._width = width
-        self._lock = Lock()
+        self.held = RLock()
+        """Held by whoever reads a shelf: another question may bring it up to date."""
         self._kept: OrderedDict[str, Shelf] = OrderedDict()
 
     def get(self, partition: str, position: int, *, whole: bool) -> Shelf | None:
@@ -40,7 +41,7 @@ class Shelves:
             position: What it must have seen at least.
             whole: Make it however large it is; without, None when it is over ``MOST_ROWS``.
         """
-        with self._lock:
+        with self.held:
             shelf = self._kept.pop(partition, None)
             if shelf is None:
                 if not whole and self._table.count(partition) > MOST_ROWS:
@@ -56,8 +57,8 @@ class Shelves:
             return shelf
 
     def clear(self) -> None:
-        """Forgets every shelf."""
-        with self._lock:
+        """Forgets every shelf; the next question reads the table again."""
+        with self.held:
             self._kept.clear()
 
     def _shrink(self) -> None:

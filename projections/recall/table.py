@@ -11,6 +11,7 @@ from memoriale.domain.errors import CorruptViewError
 from memoriale.projections.recall.lance_errors import lance_errors, once_more
 from memoriale.projections.recall.schema import (
     COLUMNS,
+    LACKING,
     PASSAGES,
     SENTINEL_KEY,
     TABLE,
@@ -79,8 +80,8 @@ class VersionTable:
         return 0 if place < 0 else getattr(schema.field(place).type, "list_size", 0)
 
     def sentinel(self) -> dict[str, Any]:
-        """The position and the model of the table."""
-        found = self.read(f"key = {SENTINEL_KEY}", ("seq", "model")).to_pylist()
+        """The position, the model and the status of the table."""
+        found = self.read(f"key = {SENTINEL_KEY}", ("seq", "model", "status")).to_pylist()
         if len(found) != 1:
             raise CorruptViewError(
                 f"the recall view in {self.folder} has lost its position; rebuild it.",
@@ -136,17 +137,31 @@ class VersionTable:
 
         return once_more(search)
 
-    def merge(self, rows: Sequence[Mapping[str, Any]], vectors: Sequence[Any], width: int) -> None:
+    def merge(
+        self,
+        rows: Sequence[Mapping[str, Any]],
+        vectors: Sequence[Any],
+        width: int,
+        *,
+        again: bool = False,
+    ) -> None:
         """
         Inserts rows and replaces those of the same key that are older, in one commit.
 
         A row moves forward only: LanceDB cannot refuse a late writer's whole commit, so the
         condition on ``seq`` stands on each row.
+
+        Args:
+            rows: Values by column name.
+            vectors: For each row its vector or None.
+            width: Components of a vector.
+            again: Replaces rows that the same event wrote, too.
         """
+        older = "target.seq <= source.seq" if again else "target.seq < source.seq"
         data = arrow_table(rows, vectors, width)
         with lance_errors(self.folder):
             merge = self._table.merge_insert("key")
-            merge = merge.when_matched_update_all(where="target.seq < source.seq")
+            merge = merge.when_matched_update_all(where=older)
             merge.when_not_matched_insert_all().execute(data, on_bad_vectors="null")
 
     def compact(self, *, more_to_come: bool) -> bool:
@@ -216,9 +231,17 @@ class VersionTable:
         self._table = None
 
 
-def sentinel(position: int, model: str) -> dict[str, Any]:
-    """The row that carries the position. Its text and vector are null: no search finds it."""
-    return {"key": SENTINEL_KEY, "seq": position, "model": model}
+def sentinel(position: int, model: str, *, lacking: bool = False) -> dict[str, Any]:
+    """
+    The row that carries the position. Its text and vector are null: no search finds it.
+
+    Args:
+        position: How many events the table has seen.
+        model: The model of its vectors.
+        lacking: Whether rows were posted without the vectors that they should have.
+    """
+    status = LACKING if lacking else None
+    return {"key": SENTINEL_KEY, "seq": position, "model": model, "status": status}
 
 
 def arrow_table(rows: Sequence[Mapping[str, Any]], vectors: Sequence[Any], width: int) -> Any:

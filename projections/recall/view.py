@@ -4,16 +4,24 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from memoriale.domain.errors import ConflictError, CorruptViewError
+from memoriale.domain.errors import ConflictError, CorruptViewError, UnavailableError
 from memoriale.domain.events import RecordedEvent
+from memoriale.projections.allowance import allowance
 from memoriale.projections.embedding import Embedder, embed_owned
 from memoriale.projections.recall.contents import content_digest, differences, differing_vectors
 from memoriale.projections.recall.lance_errors import once_more
 from memoriale.projections.recall.posting import Posting, memories_needed
-from memoriale.projections.recall.schema import COLUMNS, OPEN, PASSAGES, SENTINEL_KEY, VECTOR
+from memoriale.projections.recall.schema import (
+    COLUMNS,
+    LACKING,
+    OPEN,
+    PASSAGES,
+    SENTINEL_KEY,
+    VECTOR,
+)
 from memoriale.projections.recall.shelves import Shelves
 from memoriale.projections.recall.table import VersionTable, sentinel
-from memoriale.projections.recall.versions import Version, version_of
+from memoriale.projections.recall.versions import Passage, Version, passage_texts, version_of
 from memoriale.projections.view import Batch, Digest
 
 NAME: Final = "recall"
@@ -22,6 +30,7 @@ VERSION: Final = 2
 _LARGE_BATCH: Final = 500
 """A batch of so many rows is hardly the last one of a posting."""
 _IDS_AT_ONCE: Final = 1_000
+_FILLED_AT_ONCE: Final = 256
 _KEYS_AT_ONCE: Final = 4_096
 
 
@@ -45,6 +54,8 @@ class RecallView:
         self.shelves = Shelves(table, embedder.width)
         self.reached = 0
         """A position that the view has reached for certain; it may stand further on."""
+        self.lacking = False
+        """Whether rows waited for vectors when the position was last read; see ``fill``."""
         self._commits: frozenset[str] = frozenset()
 
     @classmethod
@@ -88,13 +99,19 @@ class RecallView:
         # The names come first: whoever commits in between makes them others next time.
         commits = self.table.commits()
         if commits != self._commits:
-            self.reached = int(self.table.sentinel()["seq"])
+            sentinel = self.table.sentinel()
+            if self.lacking:
+                # Somebody may have filled rows that a shelf holds without their vectors.
+                self.shelves.clear()
+            self.reached, self.lacking = int(sentinel["seq"]), sentinel["status"] == LACKING
             self._commits = commits
         return self.reached
 
     def apply(self, batch: Batch, expected_position: int) -> None:
         """
-        Posts a batch in one commit: all of its versions and the position, or nothing.
+        Posts a batch in one commit: all of its versions and the position, or nothing. Under an
+        ``Allowance`` that makes vectors optional, an embedder that fails leaves rows without;
+        they are found by keyword, and ``fill`` makes up for it.
 
         Args:
             batch: Rows from ``expected_position`` on.
@@ -108,6 +125,24 @@ class RecallView:
         events = batch.events
         once_more(lambda: self._post(batch, events, expected_position))
         self.table.compact(more_to_come=len(batch.rows) >= _LARGE_BATCH)
+
+    def fill(self) -> None:
+        """
+        Makes the vectors that rows were posted without. What is there when the embedder fails
+        once more is kept, and the rest waits on. The caller holds the writer lock.
+
+        Raises:
+            UnavailableError: The embedder failed, and the ``Allowance`` does not put up with it.
+            CorruptViewError: The files cannot be read or written.
+        """
+        without = f"key >= 0 AND text IS NOT NULL AND {VECTOR} IS NULL"
+        keys = sorted(self.table.read(without, ("key",))["key"].to_pylist())
+        for start in range(0, len(keys), _FILLED_AT_ONCE):
+            if not self._filled(keys[start : start + _FILLED_AT_ONCE]):
+                return
+        done = sentinel(self.position(), self.embedder.model)
+        self.table.merge([done], [None], self.embedder.width, again=True)
+        self.table.compact(more_to_come=False)
 
     def digest(self) -> Digest:
         """
@@ -139,6 +174,11 @@ class RecallView:
                 if key != SENTINEL_KEY:
                     yield key, model, vector
 
+    @property
+    def vectors_computed(self) -> int | None:
+        """Texts that the model was given for this view; None if the embedder does not count."""
+        return getattr(self.embedder, "computed", None)
+
     def rows_count(self) -> int:
         """Number of versions."""
         return self.table.count() - 1
@@ -161,10 +201,9 @@ class RecallView:
         for recorded in events:
             posting.post(recorded)
         changed = list(posting.changed.values())
-        self._embed(changed)
-        rows = [sentinel(batch.end, self.embedder.model), *(v.row() for v in changed)]
-        vectors = [None, *(v.passage.vector for v in changed)]
-        self.table.merge(rows, vectors, self.embedder.width)
+        lacking = not self._embed(changed) or self.lacking
+        head = sentinel(batch.end, self.embedder.model, lacking=lacking)
+        self._merge(changed, head)
 
     def _versions(self, events: Sequence[RecordedEvent]) -> dict[int, Version]:
         needed = sorted(memory_id.hex for memory_id in memories_needed(events))
@@ -182,19 +221,48 @@ class RecallView:
                 versions[row["key"]] = version_of(row, vector)
         return versions
 
-    def _embed(self, versions: Sequence[Version]) -> None:
+    def _embed(self, versions: Sequence[Version]) -> bool:
+        """Gives passages their vectors. False: they got none, which is put up with."""
         pending = {id(v.passage): v for v in versions if v.passage.texts is not None}
         texts = [text for v in pending.values() for text in v.passage.texts or ()]
         if not texts:
-            return
+            return True
         owners = [v.state.columns.owner for v in pending.values() for _ in v.passage.texts or ()]
-        vectors = embed_owned(self.embedder, owners, texts)
+        try:
+            vectors = embed_owned(self.embedder, owners, texts)
+        except UnavailableError as error:
+            allowed = allowance()
+            if allowed is None or not allowed.puts_up_with(error):
+                raise
+            return False
         start = 0
         for version in pending.values():
             passage = version.passage
             stop = start + len(passage.texts or ())
             passage.set(vectors[start:stop], self.embedder.model)
             start = stop
+        return True
+
+    def _filled(self, keys: Sequence[int]) -> bool:
+        listed = ", ".join(str(key) for key in keys)
+        rows = self.table.read(f"key IN ({listed})", (*COLUMNS, PASSAGES)).to_pylist()
+        versions = [version_of(row, None) for row in rows]
+        for version in versions:
+            version.passage = Passage(passage_texts(version.state.payload))
+        if not self._embed(versions):
+            return False
+        found = [version for version in versions if version.passage.vector is not None]
+        if found:
+            self._merge(found, again=True)
+            self.shelves.clear()
+        return True
+
+    def _merge(
+        self, versions: Sequence[Version], *head: dict[str, Any], again: bool = False
+    ) -> None:
+        rows = [*head, *(version.row() for version in versions)]
+        vectors = [*(None for _ in head), *(version.passage.vector for version in versions)]
+        self.table.merge(rows, vectors, self.embedder.width, again=again)
 
 
 def vector_rows(table: Any) -> list[Any]:

@@ -17,10 +17,11 @@ from uuid import UUID
 
 from memoriale.domain.errors import CorruptViewError, UnavailableError
 from memoriale.projections.generations import POINTER, FileLock, disk_errors, make_folder
-from memoriale.projections.posted import PATIENCE, PostedView, Reading
+from memoriale.projections.posted import PostedView, Reading
 from memoriale.projections.stats.publishing import build
 from memoriale.projections.stats.star import fingerprint
 from memoriale.projections.stats.view import StatsView
+from memoriale.projections.succession import PATIENCE
 
 KEEP: Final = 3
 """Snapshots that stay; older ones are removed when nobody reads them."""

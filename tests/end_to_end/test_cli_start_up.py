@@ -20,7 +20,7 @@ print(code, *sorted(sys.modules), file=sys.stderr)
 """
 ALWAYS_HEAVY = {"lancedb", "pyarrow", "duckdb", "numpy", "wordllama"}
 HEAVY = ALWAYS_HEAVY | {"psycopg", "eventsourcing", "cryptography", "rich", "pydantic_settings"}
-RIGHTS = {"use", "audit", "content", "privacy", "review", "operate", "none"}
+RIGHTS = {"use", "audit", "analyse", "content", "privacy", "review", "operate", "none"}
 COMMANDS = sorted(
     [c.name or str(c.callback.__name__) for c in app.registered_commands if c.callback]
 )
@@ -28,6 +28,7 @@ PROMISED = {
     *("init", "status", "stop", "version", "migrate", "remember", "recall", "correct", "amend"),
     *("invalidate", "reinstate", "show", "history", "list", "wait", "log", "fork", "branches"),
     *("tree", "diff"),
+    *("sql", "stats", "snapshot", "describe"),
     *("import", "export", "replay", "verify", "doctor", "demo"),
 }
 

@@ -84,7 +84,7 @@ def test_the_shipped_history_is_scored_through_the_public_api() -> None:
 @pytest.mark.parametrize(
     ("arguments", "field"),
     [
-        (["--legs", "keyword"], "legs"),
+        (["--legs", "nose"], "legs"),
         (["--top-k", "0"], "top_k"),
         ([], "folder"),
     ],

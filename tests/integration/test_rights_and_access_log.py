@@ -35,6 +35,9 @@ LEDGER_CALLS: dict[str, tuple[Right, Callable[[Ledger, str, Path], Any]]] = {
     "verify": (Right.AUDIT, lambda led, t, p: led.verify(tenant=t)),
     "log": (Right.AUDIT, lambda led, t, p: list(led.events(tenant=t))),
     "log with content": (Right.CONTENT, lambda led, t, p: list(led.events(tenant=t, content=True))),
+    "sql": (Right.ANALYSE, lambda led, t, p: led.sql("SELECT 1", tenant=t)),
+    "snapshot": (Right.ANALYSE, lambda led, t, p: led.snapshot(tenant=t)),
+    "stats": (Right.ANALYSE, lambda led, t, p: led.stats(tenant=t)),
     "export": (Right.PRIVACY, lambda led, t, p: export(led, tenant=t, out=p / "x.jsonl")),
 }
 

@@ -302,6 +302,7 @@ def test_digest_covers_every_column(tmp_path: Path) -> None:
     others = {
         "BIGINT": "77",
         "INTEGER": "77",
+        "BLOB": "'\\x77'::BLOB",
         "VARCHAR": "'other'",
         "UUID": "'00000000-0000-0000-0000-000000000077'",
         "BOOLEAN": "NOT coalesce({name}, false)",

@@ -1,0 +1,1 @@
+"""What users' own tests need; the product imports nothing of it."""
