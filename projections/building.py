@@ -229,7 +229,8 @@ def _half_built(kind: ViewKind[V], folder: Path, source: EventSource) -> tuple[V
         return None
     reached = list[tuple[int, str]]()
     try:
-        reached = [mark for mark in note.marks if mark == _stand(view, source)]
+        stand = _stand(view, source)
+        reached = [mark for mark in note.marks if mark == stand]
     finally:
         if not reached:
             view.close()

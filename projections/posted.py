@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from memoriale.domain.errors import CorruptViewError, UnavailableError
+from memoriale.projections.allowance import Allowance, allowance, allowing
 from memoriale.projections.building import ERASED_MEANWHILE, Build
 from memoriale.projections.catch_up import catch_up
 from memoriale.projections.generations import Generation, Generations
@@ -21,6 +22,8 @@ V = TypeVar("V", bound=View)
 T = TypeVar("T")
 
 _POLL: Final = 0.01
+_LEAST_SECONDS: Final = 2.0
+"""That an embedder has for a batch."""
 _BUILD_ATTEMPTS: Final = 3
 _log = logging.getLogger("memoriale.views")
 
@@ -294,7 +297,10 @@ class PostedView(Generic[V]):
     def _caught_up(self, view: V, head: int, target: int, deadline: float) -> int:
         stop = target if target <= head else min(target, self.source.head())
         size = self.kind.batch
-        return catch_up(view, self.source, stop=stop, deadline=deadline, size=size)
+        # A live view is posted whether or not its embedder works; only a rebuild insists on it.
+        seconds = max(_LEAST_SECONDS, deadline - time.monotonic())
+        with allowing(allowance() or Allowance(seconds, optional=True)):
+            return catch_up(view, self.source, stop=stop, deadline=deadline, size=size)
 
     def _check_history(self, view: V, head: int) -> int:
         position = view.position()

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
@@ -23,6 +24,7 @@ from memoriale.domain.events import Amended, Invalidated, RecordedEvent
 from memoriale.domain.keys import Subject
 from memoriale.domain.memory import MemoryState, Status
 from memoriale.domain.principal import Principal
+from memoriale.domain.record import Row
 from memoriale.domain.slices import on_lineage
 
 if TYPE_CHECKING:
@@ -231,8 +233,7 @@ class Comparing:
         branches = [*{line.branch for line in (*one.lineage, *other.lineage)}]
         for memory_ids in self._changed(one, common):
             rows = self._reader.of_memories(memory_ids, branches)
-            for memory_id in memory_ids:
-                events = self._visible(rows[memory_id], one)
+            for events in self._visible(rows, one.scope):
                 changes = memory_changes(events, one.lineage, common)
                 also = bool(changes) and _has_changed(events, other, common)
                 yield from ((change, also) for change in changes)
@@ -245,12 +246,15 @@ class Comparing:
         for start in range(0, len(distinct), _FOLDED_AT_ONCE):
             yield distinct[start : start + _FOLDED_AT_ONCE]
 
-    def _visible(self, rows: Sequence[Any], side: _Side) -> list[RecordedEvent]:
-        # The first event made the memory, and its columns say who may see it. Nothing of what
-        # the caller may not see is opened.
-        if not rows or not side.scope.allows(rows[0].columns):
-            return []
-        return self._log.mapper.decode(rows)
+    def _visible(
+        self, rows: dict[UUID, list[Row]], scope: AccessScope
+    ) -> list[list[RecordedEvent]]:
+        """The events of each memory that the caller may see; nothing of another is opened."""
+        # The first event made the memory, and its columns say who may see it.
+        seen = [found for found in rows.values() if scope.allows(found[0].columns)]
+        # Opened together, so that keys are fetched once.
+        opened = iter(self._log.mapper.decode([row for found in seen for row in found]))
+        return [list(islice(opened, len(found))) for found in seen]
 
     def _entries(
         self, changes: Sequence[tuple[MemoryChange, bool]], names: dict[UUID, str]

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from memoriale.adapters.application.presenting import as_json
 from memoriale.adapters.application.tenant_log import TenantLog
+from memoriale.adapters.mart.values import as_json
 from memoriale.domain.errors import InputError
 from memoriale.domain.text import check_text, shown
 from memoriale.domain.values import check_seconds, check_whole

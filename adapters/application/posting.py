@@ -3,7 +3,7 @@
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 from memoriale.adapters.application.former_views import open_former_recall, recall_fingerprint
 from memoriale.adapters.application.tenant_log import TenantLog
@@ -13,9 +13,16 @@ from memoriale.adapters.embeddings.widths import KnownWidths
 from memoriale.adapters.settings import Settings
 from memoriale.domain.errors import InputError
 from memoriale.domain.text import shown
+from memoriale.projections.allowance import Allowance, allowing
 from memoriale.projections.embedding import Embedder
 from memoriale.projections.generations import Generations
 from memoriale.projections.posted import PostedView, ViewKind
+
+if TYPE_CHECKING:
+    from memoriale.projections.recall.view import RecallView
+
+FILLING_SECONDS: Final = 30.0
+"""That an embedder has in one round of maintenance."""
 
 
 def make_view(name: str, folder: Path, log: TenantLog, settings: Settings) -> PostedView[Any]:
@@ -83,8 +90,18 @@ def _recall(log: TenantLog, settings: Settings) -> ViewKind[Any]:
         open_former=open_former_recall,
         compare=discrepancies,
         beyond=holds_rows_beyond,
-        maintain=tidy,
+        maintain=lambda view: _filled(view) | tidy(view),
     )
+
+
+def _filled(view: "RecallView") -> bool:
+    """Makes up for vectors that rows were posted without. Returns whether any were lacking."""
+    view.position()
+    if not view.lacking:
+        return False
+    with allowing(Allowance(FILLING_SECONDS, optional=True)):
+        view.fill()
+    return True
 
 
 def _stats() -> ViewKind[Any]:

@@ -40,7 +40,7 @@ class Limits:
 
     Args:
         embedder: Which.
-        rest: Seconds for which reads do not ask it after a failure.
+        rest: Seconds for which reads do not ask it after a first failure.
     """
 
     def __init__(self, embedder: Embedder, *, rest: float = REST) -> None:

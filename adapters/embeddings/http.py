@@ -46,7 +46,7 @@ class Patience:
     longest: float = 30.0
 
 
-PASSAGES: Final = Patience(attempts=5, seconds=30.0, pause=0.5)
+PASSAGES: Final = Patience(attempts=4, seconds=30.0, pause=0.25)
 QUESTION: Final = Patience(attempts=2, seconds=5.0, pause=0.1, longest=1.0)
 
 

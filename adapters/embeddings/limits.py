@@ -9,8 +9,9 @@ from typing import Any, Final, TypeVar
 from memoriale.domain.errors import UnavailableError
 
 T = TypeVar("T")
-REST: Final = 5.0
-"""Seconds for which reads do not ask an embedder that failed."""
+REST: Final = 1.0
+"""Seconds for which reads do not ask an embedder that failed; doubled each time it fails again."""
+LONGEST_REST: Final = 30.0
 
 _Answer = SimpleQueue[tuple[bool, Any]]
 
@@ -20,17 +21,20 @@ class TimeLimit:
     Runs calls in threads of their own and waits for each as long as its caller can. A call that
     is late goes on by itself, so that what it computes can still be kept.
 
-    After a failure, calls fail at once for a while: a read that finds the embedder down should
-    be the only one that waits for it. Safe to share between threads.
+    After a failure, calls fail at once for a while, and longer after each further one: a read
+    that finds the embedder down should be the only one that waits for it. Safe to share between
+    threads.
 
     Args:
         model: For errors.
         most: Calls that run at a time; one more fails at once.
-        rest: Seconds of that while.
+        rest: Seconds of that while at first.
     """
 
     def __init__(self, model: str, *, most: int, rest: float = REST) -> None:
-        self._model, self._most, self._rest = model, most, rest
+        self._model, self._most, self._first_rest = model, most, rest
+        self.rest = rest
+        """Seconds that the next failure is followed by."""
         self._lock = Lock()
         self._running = 0
         self._failure: UnavailableError | None = None
@@ -64,6 +68,7 @@ class TimeLimit:
             if isinstance(found, UnavailableError):
                 self._start_rest(found)
             raise found
+        self.rest = self._first_rest
         result: T = found
         return result
 
@@ -87,7 +92,8 @@ class TimeLimit:
 
     def _start_rest(self, failure: UnavailableError) -> None:
         with self._lock:
-            self._failure, self._rests_until = failure, time.monotonic() + self._rest
+            self._failure, self._rests_until = failure, time.monotonic() + self.rest
+            self.rest = min(2 * self.rest, LONGEST_REST)
 
     def _late(self, why: str) -> UnavailableError:
         return UnavailableError(

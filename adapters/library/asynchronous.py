@@ -115,6 +115,7 @@ class AsyncLedger:
 
     memory = handing_out(Ledger.memory)
     replay = awaited(Ledger.replay)
+    reconcile = awaited(Ledger.reconcile)
     verify = awaited(Ledger.verify)
     position = awaited(Ledger.position)
     wait = awaited(Ledger.wait)

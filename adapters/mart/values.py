@@ -37,7 +37,7 @@ def as_json(value: Any) -> Any:
 
 def _time(value: datetime) -> str:
     aware = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
-    return aware.isoformat().replace("+00:00", "Z")
+    return aware.isoformat()
 
 
 def _key(value: Any) -> str:

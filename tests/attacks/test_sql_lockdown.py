@@ -1,19 +1,21 @@
 """SQL of a hostile analyst: no file, setting, secret or other statement, and limits that hold."""
 
+import errno
 import json
 import os
 import re
 import resource
+import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from memoriale.adapters.mart import child
+from memoriale.adapters.mart import child, runner
 from memoriale.adapters.mart.runner import run_query
 from memoriale.domain.errors import InputError
 from memoriale.projections.stats.snapshots import Snapshots
@@ -177,7 +179,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def ask(folder: Path) -> Iterator[Ask]:
+def ask(folder: Path) -> Ask:
     """Asks a snapshot as ``ledger.sql`` does."""
     snapshot = published(folder, mixed_history())
     snapshots = Snapshots(snapshot.path.parent, snapshot.log_id)
@@ -186,7 +188,7 @@ def ask(folder: Path) -> Iterator[Ask]:
         with snapshots.reading(snapshot) as descriptor:
             return run_query(snapshot, descriptor, query, rows=rows, seconds=seconds)
 
-    yield asked
+    return asked
 
 
 def contents(folder: Path) -> dict[str, str]:
@@ -223,7 +225,11 @@ def test_an_attack_is_refused(sql: str, ask: Ask, folder: Path) -> None:
         assert str(folder) not in said(caught.value)
 
 
+ENDLESS: Final = (
+    "SELECT count(*) FROM range(10000000) a, range(10000000) b WHERE (a.range + b.range) % 7 = 3"
+)
 BOMBS: Final = [
+    ENDLESS,
     "SELECT repeat(kind, 100000000) FROM memory_versions",
     "SELECT length(repeat(repeat(kind, 1000000), 1000)) FROM memory_versions",
     "SELECT printf('%2000000000d', 1)",
@@ -231,12 +237,10 @@ BOMBS: Final = [
     "SELECT string_agg(repeat('x', 1000000), ',') FROM range(100000)",
     "SELECT list(i) FROM range(1000000000) AS t(i)",
     "SELECT range(2000000000)",
-    "SELECT count(*) FROM range(10000000) a, range(10000000) b WHERE (a.range + b.range) % 7 = 3",
     "SELECT count(DISTINCT a.range * b.range) FROM range(10000000) a, range(10000000) b",
     "WITH RECURSIVE t AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM t) SELECT max(i) FROM t",
     "WITH RECURSIVE t AS (SELECT 'x' AS s UNION ALL SELECT s || s FROM t) SELECT count(*) FROM t",
     "SELECT a.range FROM range(100000000) a ORDER BY hash(a.range) DESC, a.range OFFSET 99999999",
-    "SELECT regexp_full_match(repeat('a', 100000000), '(a*)*b')",
     "SELECT * FROM range(9223372036854775807) t(i) WHERE i < 0",
 ]
 
@@ -244,13 +248,12 @@ BOMBS: Final = [
 @pytest.mark.parametrize("sql", BOMBS)
 def test_a_bomb_ends_within_its_limits(sql: str, ask: Ask) -> None:
     """What would take all memory or for ever is ended, and the error says which limit it was."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     with pytest.raises(InputError) as caught:
         ask(sql, seconds=4)
     assert caught.value.code in ("memory_limit", "time_limit")
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     unit = 1 if sys.platform == "darwin" else 1024
-    assert peak == before or peak * unit <= child.ADDRESS_SPACE
+    assert peak * unit <= child.ADDRESS_SPACE
 
 
 def test_deep_nesting(ask: Ask) -> None:
@@ -277,15 +280,17 @@ def test_no_path_comes_out(ask: Ask, folder: Path) -> None:
         text = json.dumps(ask(f"FROM duckdb_{name}()", rows=100_000)["rows"])
         assert str(folder) not in text
         assert not re.search(r"/(home|root|tmp|nonexistent|var)/", text)
-    for sql in ("FROM information_schema.tables", "FROM sqlite_master", "SELECT current_database()"):
+    for sql in (
+        "FROM information_schema.tables",
+        "FROM sqlite_master",
+        "SELECT current_database()",
+    ):
         assert str(folder) not in json.dumps(ask(sql)["rows"])
 
 
-def test_the_child_has_nothing_of_ours(ask: Ask, folder: Path, monkeypatch: Any) -> None:
+def test_the_child_has_nothing_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     """The environment of the process that runs the query has no variable of the caller's."""
     monkeypatch.setenv("MEMORIALE_DATABASE_URL", "postgresql://u:hidden@h/d")
-    from memoriale.adapters.mart import runner
-
     assert "hidden" not in json.dumps(runner._environment())
     assert set(runner._environment()) <= {
         *("PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "HOME", "LC_ALL", "TZ")
@@ -296,25 +301,22 @@ def test_no_file_can_be_opened_by_the_process() -> None:
     """Apart from DuckDB's own rules, the kernel refuses any further file, socket and write."""
     code = (
         "import os, socket\nfrom memoriale.adapters.mart import child\n"
-        "file = os.open('/dev/null', os.O_WRONLY)\n"
         "child._limit_process(60)\nchild._forbid_files()\n"
-        "for attempt in (lambda: open('/etc/passwd'), socket.socket, os.pipe, os.fork):\n"
-        "    try:\n        attempt()\n        print('done')\n"
-        "    except OSError as error:\n        print(error.errno)\n        continue\n"
-        "    break\n"
+        "for attempt in (lambda: open('/etc/passwd'), socket.socket, os.pipe):\n"
+        "    try:\n        attempt()\n    except OSError as error:\n        print(error.errno)\n"
     )
     run = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
     )
-    refused = run.stdout.split()
-    assert refused[:3] == ["24"] * 3, run.stderr
+    assert run.stdout.split() == [str(errno.EMFILE)] * 3, run.stderr
 
 
-def test_a_caller_that_is_killed_leaves_no_query(folder: Path, ask: Ask) -> None:
+@pytest.mark.usefixtures("ask")
+def test_a_caller_that_is_killed_leaves_no_query(folder: Path) -> None:
     """The process of a query ends at its deadline although nobody is there to end it."""
     (path,) = (folder / "snapshots").glob("*.duckdb")
     request = {"path": str(path), "rows": 1, "bytes": 1_000, "seconds": 2}
-    request["query"] = "SELECT count(*) FROM range(10000000) a, range(10000000) b WHERE a.range = -b.range - 1 OR (a.range * b.range) % 3 = 5"
+    request["query"] = ENDLESS
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "memoriale.adapters.mart.child"],
         stdin=subprocess.PIPE,
@@ -323,4 +325,4 @@ def test_a_caller_that_is_killed_leaves_no_query(folder: Path, ask: Ask) -> None
     )
     output, _ = process.communicate(json.dumps(request).encode(), timeout=60)
     assert output == b""
-    assert process.returncode < 0
+    assert process.returncode == -signal.SIGALRM

@@ -168,12 +168,12 @@ def test_a_writer_goes_on(shared_ledger: Ledger, alice: Memory, tenant: str) -> 
         stop.set()
         writer.join()
     assert failures == []
-    leaves = [
-        row.recorded.leaf_hash for row in shared_ledger.tenant(tenant).log.reader.rows()
-    ]
+    leaves = [row.recorded.leaf_hash for row in shared_ledger.tenant(tenant).log.reader.rows()]
     assert found[-1].position > found[0].position
     for snapshot in found[-KEEP:]:
-        counted = rows(snapshot, 'SELECT count(*), max("index") + 1, max(append_last) + 1 FROM events')
+        counted = rows(
+            snapshot, 'SELECT count(*), max("index") + 1, max(append_last) + 1 FROM events'
+        )
         assert counted == [(snapshot.position,) * 3]
         assert snapshot.root == root_of(leaves[: snapshot.position]).hex()
 
@@ -282,7 +282,9 @@ def test_parquet(shared_ledger: Ledger, alice: Memory, tenant: str, tmp_path: Pa
     assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in made.parquet)
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     for name in names:
-        exported = duckdb.sql(f"SELECT * FROM '{folder}/{name}.parquet' ORDER BY ALL").fetchall()
+        with duckdb.connect() as connection:
+            sql = f"SELECT * FROM '{folder}/{name}.parquet' ORDER BY ALL"
+            exported = connection.execute(sql).fetchall()
         assert exported == rows(made.snapshot, f"SELECT * FROM {name} ORDER BY ALL")
 
 

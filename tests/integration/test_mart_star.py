@@ -74,8 +74,10 @@ def test_every_relation_and_column_is_explained(tmp_path: Path) -> None:
             " WHERE NOT internal ORDER BY table_name, column_index"
         ).fetchall()
     assert set(relations) == {(r.name, r.kind, r.meaning) for r in RELATIONS.values()}
-    assert [(t, c, TYPES.get(k, k).replace("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ"))
-            for t, c, k, _ in columns] == [
+    assert [
+        (t, c, TYPES.get(k, k).replace("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ"))
+        for t, c, k, _ in columns
+    ] == [
         (relation.name, column.name, column.type)
         for relation in sorted(RELATIONS.values(), key=lambda r: r.name)
         for column in relation.columns
@@ -96,7 +98,7 @@ def test_every_meaning_is_a_sentence() -> None:
 
 
 def test_the_document_has_the_dictionary() -> None:
-    """docs/mart.md holds the dictionary as the code has it; paste ``markdown()`` when it changed."""
+    """docs/mart.md holds the dictionary as ``markdown()`` writes it."""
     assert markdown().strip() in DOCUMENT.read_text(encoding="utf-8")
 
 
@@ -210,7 +212,10 @@ def test_counts(tmp_path: Path) -> None:
     made = [row.columns.owner for row in history.rows]
     assert owners == [(o, "user", made.count(o), 4) for o in sorted((ALICE, BOB))]
     assert rows(snapshot, "SELECT sum(events) FROM actors") == [(history.head(),)]
-    assert rows(snapshot, "FROM kinds ORDER BY kind") == [("fact", 4, 2, 0, 2), ("note", 4, 4, 4, 0)]
+    assert rows(snapshot, "FROM kinds ORDER BY kind") == [
+        ("fact", 4, 2, 0, 2),
+        ("note", 4, 4, 4, 0),
+    ]
 
 
 def test_an_empty_log(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""The background runner: keeps views posted, in one process at a time."""

@@ -1,0 +1,144 @@
+"""``Runner``: keeps the views of tenants posted, beside other runners that stand by."""
+
+import os
+import threading
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Final, Self
+
+from memoriale.adapters.composition import VIEW_NAMES
+from memoriale.adapters.library.ledger import Ledger
+from memoriale.adapters.postgres.locks import AdvisoryLocks
+from memoriale.adapters.runner.duty import Duty, Health
+from memoriale.domain.errors import InputError
+
+_NAP: Final = 0.5
+
+
+class Runner:
+    """
+    Posts views of tenants continuously, so that reads find them caught up.
+
+    For each view of each tenant one runner of all processes is active; the others stand by and
+    take over within a second when it dies, is stopped or loses its session at the database.
+    Two that both think to be active do no harm: each batch is posted under the lock of the
+    view's folder and at the position that its writer expects. Posting is what a read does
+    before it answers; it changes no record and needs no right.
+
+    Use it as a context, or call ``start`` and ``stop``. One thread for each view name.
+
+    Args:
+        ledger: An open ledger; it stays open as long as the runner runs.
+        tenants: Whose views.
+        views: ``recall``, ``stats`` or both.
+
+    Raises:
+        InputError: No tenant, or an unknown view.
+    """
+
+    def __init__(
+        self, ledger: Ledger, *, tenants: Sequence[str], views: Sequence[str] = VIEW_NAMES
+    ) -> None:
+        if not tenants or isinstance(tenants, str):
+            raise InputError("give a list of tenants.", code="missing", field="tenants")
+        unknown = [view for view in views if view not in VIEW_NAMES]
+        if unknown or not views or isinstance(views, str):
+            raise InputError(
+                f"give a list of views; there are {', '.join(VIEW_NAMES)}.",
+                code="unknown_view",
+                field="views",
+                value=[str(view)[:80] for view in unknown],
+                allowed=[*VIEW_NAMES],
+            )
+        self._workers = [_Worker(ledger, sorted({*tenants}), view) for view in sorted({*views})]
+
+    def start(self) -> None:
+        """
+        Starts the threads. Calling it again does nothing.
+
+        Raises:
+            UnavailableError: The database or the home cannot be used.
+        """
+        for worker in self._workers:
+            worker.start()
+
+    def stop(self) -> None:
+        """Finishes the batches at hand, and hands over to another runner at once."""
+        for worker in self._workers:
+            worker.ask_to_stop()
+        for worker in self._workers:
+            worker.join()
+
+    def health(self) -> list[Health]:
+        """How it stands with each view of each tenant."""
+        return [duty.health for worker in self._workers for duty in worker.duties]
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+
+class _Worker:
+    """One thread, for one view of several tenants."""
+
+    def __init__(self, ledger: Ledger, tenants: Sequence[str], view: str) -> None:
+        self._ledger, self._tenants, self._view = ledger, tenants, view
+        self._locks = AdvisoryLocks(ledger.infrastructure.datastore)
+        self._wakeup, self._stop = threading.Event(), threading.Event()
+        self._thread: threading.Thread | None = None
+        self._process = os.getpid()
+        self.duties: list[Duty] = []
+
+    def start(self) -> None:
+        if self._thread is not None and self._thread.is_alive():
+            return
+        self._stop.clear()
+        self.duties = [
+            Duty(self._ledger.tenant(tenant), self._view, self._locks) for tenant in self._tenants
+        ]
+        for tenant in self._tenants:
+            self._ledger.tenant(tenant).log.application.committer.listen(self._wakeup)
+        name = f"memoriale-runner-{self._view}"
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def ask_to_stop(self) -> None:
+        self._stop.set()
+        self._wakeup.set()
+
+    def join(self) -> None:
+        if self._thread is not None and self._process == os.getpid():
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            while not self._stop.is_set():
+                woken = self._wakeup.is_set()
+                # Cleared before looking: what is stored after the look sets it again.
+                self._wakeup.clear()
+                self._look(woken)
+                self._wakeup.wait(self._pause())
+        finally:
+            for duty in self.duties:
+                duty.stop()
+            self._locks.close()
+
+    def _look(self, woken: bool) -> None:
+        for duty in self.duties:
+            if self._stop.is_set():
+                return
+            if duty.due <= time.monotonic() or (woken and duty.at_rest):
+                duty.step()
+
+    def _pause(self) -> float:
+        next_due = min(duty.due for duty in self.duties)
+        return 0.0 if self._stop.is_set() else min(max(0.0, next_due - time.monotonic()), _NAP)
