@@ -64,6 +64,10 @@ class Identities:
         """The key of a name that is known, else None."""
         return None if subject is None else self._store.find(self._tenant, subject)
 
+    def generation(self) -> int:
+        """A number that changes with every key destroyed; see ``KeyStore.generation``."""
+        return self._store.generation()
+
     def names(self, pseudonyms: Iterable[UUID | None]) -> dict[UUID, Subject]:
         """Outside names by pseudonym; erased ones are absent."""
         wanted = list({p for p in pseudonyms if p is not None})

@@ -131,6 +131,8 @@ class Recalling:
         )
         if by_keyword and question.strict:
             raise _lacking_vectors()
+        if reading.rebuilding and question.strict:
+            raise _rebuilding()
         return Recall(
             hits=tuple(hits),
             index=pin.index if pin.pinned else reading.position - 1,
@@ -261,6 +263,15 @@ def _lacking_vectors() -> UnavailableError:
         "some memories have no vectors yet, because the embedder failed when they were posted; "
         "try again, or ask without strict.",
         code="lacking_vectors",
+        field="MEMORIALE_EMBEDDER",
+    )
+
+
+def _rebuilding() -> UnavailableError:
+    return UnavailableError(
+        "another model was configured and the view is still that of the former one; try again "
+        "when the new one is built, or ask without strict.",
+        code="rebuilding",
         field="MEMORIALE_EMBEDDER",
     )
 

@@ -28,6 +28,7 @@ _NONCE_BYTES: Final = 12
 _TEXTS_AT_ONCE: Final = 128
 """Texts that are computed and kept together: what was kept is not lost when the next ones fail."""
 _MOST_QUESTIONS: Final = 32
+_MOST_KEYRINGS: Final = 4_096
 _FAIR_SECONDS: Final = 1.0
 
 
@@ -101,6 +102,7 @@ class CachedEmbedder:
         self._embedder, self._cache, self._identities = embedder, cache, identities
         self._limits = limits or Limits(embedder)
         self._lock = Lock()
+        self._generation, self._kept = identities.generation(), dict[UUID, _Keyring]()
         self.hits = 0
         """Texts whose vector was in the cache."""
         self.computed = 0
@@ -138,7 +140,7 @@ class CachedEmbedder:
         self, owners: Sequence[UUID], texts: Sequence[str]
     ) -> list[tuple[_Keyring, bytes] | None]:
         """For each text its owner's keyring and its key; None if the owner's key is gone."""
-        keyrings = self._keyrings(dict.fromkeys(owners))
+        keyrings = self._keyrings(owners)
         found: list[tuple[_Keyring, bytes] | None] = []
         for owner, text in zip(owners, texts, strict=True):
             ring = keyrings.get(owner)
@@ -146,7 +148,19 @@ class CachedEmbedder:
             found.append((ring, tag) if ring and tag else None)
         return found
 
-    def _keyrings(self, owners: Iterable[UUID]) -> dict[UUID, _Keyring]:
+    def _keyrings(self, owners: Sequence[UUID]) -> dict[UUID, _Keyring]:
+        """Those whose keys exist. Kept in memory until some key is destroyed."""
+        with self._lock:
+            generation = self._identities.generation()
+            if generation != self._generation or len(self._kept) > _MOST_KEYRINGS:
+                self._generation, self._kept = generation, {}
+            kept = self._kept
+        unknown = [owner for owner in dict.fromkeys(owners) if owner not in kept]
+        if unknown:
+            kept.update(self._found(unknown))
+        return kept
+
+    def _found(self, owners: Iterable[UUID]) -> dict[UUID, _Keyring]:
         found = {}
         for owner, subject in self._identities.names(owners).items():
             person = self._identities.find(subject)

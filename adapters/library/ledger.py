@@ -1,34 +1,29 @@
 """``Ledger``: an open installation, and the operator's and auditor's calls on it."""
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import timedelta
-from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from memoriale.adapters.application.stream import LoggedEvent, Streaming
-from memoriale.adapters.composition import VIEW_NAMES, Infrastructure, Tenant, Tenants
+from memoriale.adapters.composition import VIEW_NAMES, Tenant
+from memoriale.adapters.library.analysis import Analysis
 from memoriale.adapters.library.memory import Memory
 from memoriale.domain.branches import NO_LIMIT
-from memoriale.domain.errors import BehindError, ForkedHandleError, InputError
-from memoriale.domain.principal import ALL_RIGHTS, Principal, Right, parse_rights
+from memoriale.domain.errors import BehindError, InputError
+from memoriale.domain.principal import Principal, Right, parse_rights
 from memoriale.domain.receipt import Receipt
-from memoriale.domain.text import check_tenant
 from memoriale.domain.values import check_seconds, check_whole
 
 if TYPE_CHECKING:
-    from memoriale.adapters.application.mart import Counts, Mart, Published, QueryResult
     from memoriale.projections.proofs.verify import VerifyReport
     from memoriale.projections.reconcile import ReconcileReport
     from memoriale.projections.replay import ReplayReport
-    from memoriale.projections.stats.dictionary import Relation
 
 Progress = Callable[[str, int, int], None]
 """Called with what is going on, how much is done and how much there is."""
 
 
-class Ledger:
+class Ledger(Analysis):
     """
     An open ledger. Made by ``memoriale.open``; close it, or use it as a context.
 
@@ -36,16 +31,6 @@ class Ledger:
     has handed out a memory. They are made with the rights given to ``memoriale.open``; each use
     is recorded in the tenant's access log.
     """
-
-    def __init__(
-        self, infrastructure: Infrastructure, rights: Iterable[Right | str] = ALL_RIGHTS
-    ) -> None:
-        self.infrastructure = infrastructure
-        self.settings = infrastructure.settings
-        self.rights = parse_rights(rights)
-        self._tenants = Tenants(infrastructure)
-        self._pid = os.getpid()
-        self._closed = False
 
     def memory(
         self,
@@ -285,130 +270,9 @@ class Ledger:
         streaming = Streaming(services.log)
         return streaming.follow(after=after, topics=topics, kinds=kinds, content=content)
 
-    def sql(
-        self,
-        query: str,
-        *,
-        tenant: str,
-        fresh: bool = False,
-        limit: int = 1_000,
-        timeout: float = 30.0,
-    ) -> "QueryResult":
-        """
-        Runs SQL on the newest published snapshot of the statistics; publishes one if there is
-        none. ``describe`` lists the tables. Runs in a process of its own with limits.
-
-        Args:
-            query: One SELECT.
-            tenant: Whose.
-            fresh: Publish first what was recorded since.
-            limit: Most rows, 1 to 100,000.
-            timeout: Seconds that it may take, up to 600.
-
-        Returns:
-            Columns with types, rows as JSON values, whether they were truncated, and of which
-            snapshot. Right: ``analyse``.
-
-        Raises:
-            InputError: The query is wrong, refused, or needs more time or memory than it may.
-            UnavailableError: ``snapshot_lost``: the snapshot was removed; ask again.
-        """
-        return self._mart(tenant).sql(query, fresh=fresh, limit=limit, timeout=timeout)
-
-    def snapshot(self, *, tenant: str, parquet: Path | str | None = None) -> "Published":
-        """
-        Publishes the statistics of a log as an immutable DuckDB file that anybody may open.
-
-        Args:
-            tenant: Whose.
-            parquet: Folder to write each table into as a Parquet file too.
-
-        Returns:
-            Its path, its last index, and the Merkle root over its events. Right: ``analyse``.
-        """
-        folder = None if parquet is None else Path(parquet)
-        return self._mart(tenant).snapshot(folder)
-
-    def stats(self, *, tenant: str, wait: float | None = None) -> "Counts":
-        """
-        Counts of what a log holds by topic, kind, branch, day and so on.
-
-        Args:
-            tenant: Whose.
-            wait: Seconds that the view may take to catch up; default: the setting.
-
-        Returns:
-            Tables of counts. Right: ``analyse``.
-        """
-        seconds = self.settings.wait if wait is None else wait
-        return self._mart(tenant).stats(seconds)
-
-    def describe(self, view: str | None = None) -> "list[Relation]":
-        """
-        The tables and views that ``sql`` can ask, with the type, unit and meaning of each column.
-
-        Args:
-            view: One of them; None: all.
-
-        Raises:
-            InputError: There is none of that name.
-        """
-        from memoriale.adapters.application.mart import describe
-
-        return describe(view)
-
     def ahead(self, *, tenant: str) -> timedelta:
         """How far the log's last recorded time is ahead of the database clock."""
         return self.tenant(tenant).log.reader.ahead()
-
-    def tenant(self, name: str) -> Tenant:
-        """The services of a tenant, for surfaces of this package."""
-        if self._pid != os.getpid():
-            raise ForkedHandleError(
-                "this ledger was opened before os.fork; open one in the child process."
-            )
-        if self._closed:
-            raise InputError("this ledger is closed; open it again.", code="closed")
-        return self._tenants.get(check_tenant(name))
-
-    def close(self) -> None:
-        """Waits for what is being written and lets go of everything. Closing twice is allowed."""
-        if not self._closed and self._pid == os.getpid():
-            self._closed = True
-            self._tenants.close()
-            self.infrastructure.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def _chosen(self, tenant: str | None) -> list[Tenant]:
-        names = self._tenants.names() if tenant is None else [tenant]
-        if not names:
-            raise InputError("no tenant was used yet; name one.", code="missing", field="tenant")
-        return [self.tenant(name) for name in names]
-
-    def _allow(self, services: Tenant, command: str, *rights: Right) -> None:
-        principal = Principal(tenant=services.name, rights=self.rights)
-        services.gate.allow(principal, command, *rights)
-
-    def _mart(self, tenant: str) -> "Mart":
-        from memoriale.adapters.application.mart import Mart
-
-        services, folder = self.tenant(tenant), self.settings.snapshots_folder
-        return Mart(
-            services.log,
-            services.view("stats"),
-            folder,
-            lambda command: self._allow(services, command, Right.ANALYSE),
-        )
 
     def _audited(self, tenant: str, content: bool) -> Tenant:
         services = self.tenant(tenant)

@@ -10,11 +10,14 @@ from typing import Final
 from memoriale.adapters.composition import Tenant
 from memoriale.adapters.postgres.locks import AdvisoryLocks, view_key
 from memoriale.domain.errors import MemorialeError
+from memoriale.projections.allowance import Allowance, allowing
 
 TAKEOVER_SECONDS: Final = 0.5
 """How often a runner that stands by tries to take over."""
 SLICE_SECONDS: Final = 1.0
 """After which posting lets go of the view for a moment, so that readers may post too."""
+EMBEDDING_SECONDS: Final = 30.0
+"""That an embedder has for what is posted in one slice."""
 LONGEST_PAUSE: Final = 1.0
 """Between two looks at a log that is at rest; writers of the same process wake the runner."""
 LONGEST_BACK_OFF: Final = 5.0
@@ -116,7 +119,9 @@ class Duty:
             self._tidy()
             self._pause = min(self._pause * 2, LONGEST_PAUSE)
             return self._pause
-        position = self._posted.post(SLICE_SECONDS)
+        # When the embedder fails rows are posted without vectors, and tidying makes up for it.
+        with allowing(Allowance(EMBEDDING_SECONDS, optional=True)):
+            position = self._posted.post(SLICE_SECONDS)
         self._pause = _SHORTEST_PAUSE
         self._set(State.ACTIVE, head=max(head, position), position=position)
         return 0.0 if position < head else self._pause

@@ -15,6 +15,7 @@ from memoriale.adapters.application.recalling import Recall
 from memoriale.adapters.embeddings.hashing import HashEmbedder
 from memoriale.adapters.library.ledger import Ledger
 from memoriale.adapters.library.memory import Memory
+from memoriale.adapters.runner.runner import Runner
 from memoriale.projections.generations import Generations
 from memoriale.projections.posted import PostedView, Reading, ViewKind
 from memoriale.projections.recall.view import VERSION, RecallView
@@ -87,6 +88,9 @@ def test_old_view_serves_meanwhile(
     assert found.degraded == ("rebuilding",)
     assert found[0].content == "the red kite"
     assert (found[0].similarity is not None) == by_meaning
+    with pytest.raises(memoriale.UnavailableError) as caught:
+        new.recall("red kite", wait=30, strict=True)
+    assert caught.value.code == "rebuilding"
     new.remember("a yellow kite")
     found = new.recall("yellow kite", wait=30)
     assert (found.degraded, found.behind) == (("rebuilding",), 0)
@@ -109,6 +113,20 @@ def test_first_read_waits_for_a_small_log(opened: Callable[[str], Ledger], tenan
     found = opened(WIDE).memory(tenant=tenant, user="alice").recall("kite", wait=30)
     assert found.degraded == ()
     assert [hit.content for hit in found] == ["the red kite"]
+
+
+def test_runner_builds_the_new_view(opened: Callable[[str], Ledger], tenant: str) -> None:
+    """A background runner builds the new view though nobody reads."""
+    opened(HASHING).memory(tenant=tenant, user="alice").remember("the red kite")
+    opened(HASHING).memory(tenant=tenant, user="alice").recall("kite", wait=30)
+    ledger = opened(WIDE)
+    view = ledger.tenant(tenant).view("recall")
+    deadline = time.monotonic() + SECONDS
+    with Runner(ledger, tenants=[tenant], views=["recall"]):
+        while (live := view.generations.current()) is None or "hashing-128" not in live.fingerprint:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+    assert models(ledger, tenant) == {"hashing-128/1"}
 
 
 def changed_kind(width: int = 128) -> ViewKind[RecallView]:

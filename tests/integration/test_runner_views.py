@@ -94,6 +94,10 @@ def until(holds: Callable[[], Any]) -> None:
         time.sleep(0.01)
 
 
+def until_all(worker: Worker, state: str) -> None:
+    until(lambda: worker.states() == {"recall": state, "stats": state})
+
+
 def posted(ledger: Ledger, tenant: str, view: str = "recall") -> int:
     return ledger.position(view, tenant=tenant)
 
@@ -152,15 +156,15 @@ def test_one_writes_at_a_time(
     """Of two runners one is active; when it is killed the other takes over; the views end as a
     rebuild gives them."""
     alice.remember("the first")
-    active, other = worker(), None
-    until(lambda: active.states() == {"recall": "active", "stats": "active"})
+    active = worker()
+    until_all(active, "active")
     for round_ in range(3):
         other = worker()
-        until(lambda other=other: other.states() == {"recall": "standby", "stats": "standby"})
+        until_all(other, "standby")
         alice.remember_many([{"content": f"note {round_} {number}"} for number in range(50)])
         assert active.states() == {"recall": "active", "stats": "active"}
         active.kill()
-        until(lambda other=other: other.states() == {"recall": "active", "stats": "active"})
+        until_all(other, "active")
         alice.remember(f"after {round_}")
         until(lambda: posted(shared_ledger, tenant) == head(shared_ledger, tenant))
         active = other

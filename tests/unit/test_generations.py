@@ -360,3 +360,53 @@ def test_path_that_cannot_be_a_folder(tmp_path: Path) -> None:
         generations.begin("x")
     with pytest.raises(UnavailableError, match="views"), generations.writer_lock(0.0):
         pass
+
+
+def half_built(generations: Generations, fingerprint: str = "stats/1") -> Generation:
+    generation = generations.begin(fingerprint)
+    (generation.folder / "data").write_text("half")
+    generations.leave(generation)
+    return generation
+
+
+def test_left_generation_is_adopted(generations: Generations) -> None:
+    """What a builder left is taken over as it is, and belongs to who took it."""
+    left = half_built(generations)
+    adopted = generations.adopt("stats/1", lambda folder: True)
+    assert adopted == left
+    assert adopted is not None
+    assert (adopted.folder / "data").read_text() == "half"
+    assert generations.adopt("stats/1", lambda folder: True) is None
+    assert generations.sweep() == []
+    generations.publish(adopted)
+    assert generations.current() == adopted
+    assert {path.name for path in generations.folder.iterdir()} == {adopted.folder.name, "CURRENT"}
+
+
+def test_latest_that_fits_is_adopted(generations: Generations) -> None:
+    """The newest generation that fits is taken; live ones and those in building never are."""
+    live, first, second = made(generations), half_built(generations), half_built(generations)
+    building = generations.begin("stats/1")
+    asked = list[str]()
+
+    def fits(folder: Path) -> bool:
+        asked.append(folder.name)
+        return folder == first.folder
+
+    assert generations.adopt("stats/1", fits) == first
+    assert asked == [second.folder.name, first.folder.name]
+    assert generations.sweep() == [second.folder.name]
+    assert live.folder.is_dir()
+    assert building.folder.is_dir()
+
+
+def test_failure_while_asking_whether_it_fits(generations: Generations) -> None:
+    """When that cannot be told now, the generation stays for the next one."""
+    left = half_built(generations)
+
+    def fail(folder: Path) -> bool:
+        raise UnavailableError("the database is down")
+
+    with pytest.raises(UnavailableError, match="down"):
+        generations.adopt("stats/1", fail)
+    assert generations.adopt("stats/1", lambda folder: True) == left

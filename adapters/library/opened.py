@@ -1,0 +1,69 @@
+"""An open installation: its tenants by name, and the rights that its calls are made with."""
+
+import os
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Self
+
+from memoriale.adapters.composition import Infrastructure, Tenant, Tenants
+from memoriale.domain.errors import ForkedHandleError, InputError
+from memoriale.domain.principal import ALL_RIGHTS, Principal, Right, parse_rights
+from memoriale.domain.text import check_tenant
+
+
+class Opened:
+    """
+    What every call on a ledger stands on.
+
+    Args:
+        infrastructure: Database, keys and settings; closed with this.
+        rights: Rights that the embedding program asserts.
+    """
+
+    def __init__(
+        self, infrastructure: Infrastructure, rights: Iterable[Right | str] = ALL_RIGHTS
+    ) -> None:
+        self.infrastructure = infrastructure
+        self.settings = infrastructure.settings
+        self.rights = parse_rights(rights)
+        self._tenants = Tenants(infrastructure)
+        self._pid = os.getpid()
+        self._closed = False
+
+    def tenant(self, name: str) -> Tenant:
+        """The services of a tenant, for surfaces of this package."""
+        if self._pid != os.getpid():
+            raise ForkedHandleError(
+                "this ledger was opened before os.fork; open one in the child process."
+            )
+        if self._closed:
+            raise InputError("this ledger is closed; open it again.", code="closed")
+        return self._tenants.get(check_tenant(name))
+
+    def close(self) -> None:
+        """Waits for what is being written and lets go of everything. Closing twice is allowed."""
+        if not self._closed and self._pid == os.getpid():
+            self._closed = True
+            self._tenants.close()
+            self.infrastructure.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _chosen(self, tenant: str | None) -> list[Tenant]:
+        names = self._tenants.names() if tenant is None else [tenant]
+        if not names:
+            raise InputError("no tenant was used yet; name one.", code="missing", field="tenant")
+        return [self.tenant(name) for name in names]
+
+    def _allow(self, services: Tenant, command: str, *rights: Right) -> None:
+        principal = Principal(tenant=services.name, rights=self.rights)
+        services.gate.allow(principal, command, *rights)
