@@ -29,7 +29,7 @@ PROMISED = {
     *("invalidate", "reinstate", "show", "history", "list", "wait", "log", "fork", "branches"),
     *("tree", "diff"),
     *("sql", "stats", "snapshot", "describe"),
-    *("import", "export", "replay", "verify", "doctor", "demo"),
+    *("import", "export", "replay", "reconcile", "verify", "doctor", "demo"),
 }
 
 

@@ -41,7 +41,8 @@ def test_a_body_comes_back_as_it_was(row: Row, log: TenantLog) -> None:
 def test_the_library_folds_a_stream_with_our_projector(row: Row, log: TenantLog) -> None:
     """The repository of the library reads a stream and folds it by ``project_memory``."""
     state: MemoryState | None = log.application.repository.get(
-        row.columns.stream_id, projector_func=project_memory
+        row.columns.stream_id,
+        projector_func=project_memory,  # type: ignore[type-var]
     )
     assert state is not None
     assert state.payload is not None

@@ -27,6 +27,8 @@ MEMORY_CALLS: dict[str, tuple[Right, Callable[[Memory, UUID], Any]]] = {
     "history": (Right.USE, lambda m, i: m.history(i)),
     "list": (Right.USE, lambda m, i: m.list()),
     "branches": (Right.USE, lambda m, i: m.branches()),
+    "tree": (Right.USE, lambda m, i: m.tree()),
+    "diff": (Right.USE, lambda m, i: m.diff("main", "main")),
     "fork": (Right.USE, lambda m, i: m.fork("b")),
     "import": (Right.OPERATE, lambda m, i: m.remember_many([{"content": "x", "user": "zoe"}])),
 }
@@ -38,6 +40,7 @@ LEDGER_CALLS: dict[str, tuple[Right, Callable[[Ledger, str, Path], Any]]] = {
     "sql": (Right.ANALYSE, lambda led, t, p: led.sql("SELECT 1", tenant=t)),
     "snapshot": (Right.ANALYSE, lambda led, t, p: led.snapshot(tenant=t)),
     "stats": (Right.ANALYSE, lambda led, t, p: led.stats(tenant=t)),
+    "reconcile": (Right.OPERATE, lambda led, t, p: led.reconcile(tenant=t)),
     "export": (Right.PRIVACY, lambda led, t, p: export(led, tenant=t, out=p / "x.jsonl")),
 }
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
+from uuid import UUID
 
 import pytest
 
@@ -70,12 +71,13 @@ def test_only_own_current_memories_of_the_kind_can_be_replaced(
 ) -> None:
     """A memory that is unknown, another's, of another kind or ended is refused, and nothing is
     stored."""
-    target = {
-        "unknown": lambda: "0b0c7c1e-3d55-4f0b-9f6e-6f0f2a3f8c11",
+    makers: dict[str, Callable[[], UUID]] = {
+        "unknown": lambda: UUID("0b0c7c1e-3d55-4f0b-9f6e-6f0f2a3f8c11"),
         "other owner": lambda: as_user("bob").remember("his").memory_id,
         "other kind": lambda: alice.remember("a fact", kind="fact").memory_id,
         "ended": lambda: alice.invalidate(alice.remember("gone").memory_id).memory_id,
-    }[case]()
+    }
+    target = makers[case]()
     before = shared_ledger.tenant(tenant).log.head()
     with pytest.raises(InputError):
         alice.remember("new", supersedes=[target])

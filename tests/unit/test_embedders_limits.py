@@ -91,10 +91,15 @@ def test_rests_grow_until_a_call_succeeds() -> None:
 
 def failed_after_rest(limit: TimeLimit) -> None:
     """Fails a call, waiting for the rest before to end."""
-    failed: list[int] = []
-    while not failed:
+    failed = threading.Event()
+
+    def fail() -> None:
+        failed.set()
+        failing()
+
+    while not failed.is_set():
         with pytest.raises(UnavailableError):
-            limit.run(lambda: (failed.append(1), failing()), 60)
+            limit.run(fail, 60)
 
 
 def test_an_unfair_call_starts_no_rest(gate: threading.Event) -> None:
