@@ -8,7 +8,8 @@ from memoriale.projections.recall.filters import (
     visible_condition,
 )
 from memoriale.projections.recall.query import RecallQuery
-from memoriale.projections.recall.search import hidden_memories, pinned_lines
+from memoriale.projections.recall.ranking import Pool
+from memoriale.projections.recall.search import hidden_memories, pinned_lines, visible_pool
 from memoriale.projections.recall.view import RecallView
 
 
@@ -27,9 +28,14 @@ def page(view: RecallView, query: RecallQuery, after: int) -> list[tuple[int, UU
     Returns:
         Keys and ids.
     """
-    lines = pinned_lines(view.position(), query.lines)
+    position = view.position()
+    lines = pinned_lines(position, query.lines)
     if not lines:
         return []
+    with view.shelves.held:
+        pool = visible_pool(view, query, lines, position, whole=False)
+        if pool is not None:
+            return _of_pool(pool, after, query.top_k)
     where = all_of(
         (
             f"first_index > {int(after)}",
@@ -41,3 +47,14 @@ def page(view: RecallView, query: RecallQuery, after: int) -> list[tuple[int, UU
     keys, ids = found["first_index"].to_pylist(), found["memory_id"].to_pylist()
     ordered = sorted(zip(keys, ids, strict=True))[: query.top_k]
     return [(key, UUID(memory_id)) for key, memory_id in ordered]
+
+
+def _of_pool(pool: Pool, after: int, most: int) -> list[tuple[int, UUID]]:
+    import numpy
+
+    if not len(pool.keys):
+        return []
+    first = pool.column("first_index")
+    places = numpy.flatnonzero(first > after)
+    chosen = places[numpy.argsort(first[places], kind="stable")][:most]
+    return [(int(first[p]), UUID(pool.row(int(p))["memory_id"])) for p in chosen]

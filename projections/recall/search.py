@@ -54,7 +54,7 @@ def search(view: RecallView, query: RecallQuery) -> list[Hit]:
     if not lines:
         return []
     with view.shelves.held:
-        pool = _pool(view, query, lines, position, whole=pinned)
+        pool = visible_pool(view, query, lines, position, whole=pinned)
         if pool is None:
             pool = _proposed(view, query, lines)
         asked = understood(pool, query.text)
@@ -87,7 +87,7 @@ def hidden_memories(view: RecallView, lines: Sequence[ScopedLine]) -> list[set[s
     return hidden
 
 
-def _pool(
+def visible_pool(
     view: RecallView,
     query: RecallQuery,
     lines: Sequence[ScopedLine],

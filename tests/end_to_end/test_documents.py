@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from memoriale.adapters.embedded import stop
+from tests.fixtures.embedded import temporary_home
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
@@ -29,18 +29,17 @@ def test_the_readme_has_an_example() -> None:
 def test_an_example_runs_as_it_stands(code: str, tmp_path: Path) -> None:
     """Each block of Python is a program of its own that ends without an error, in an empty home
     and with the default settings."""
-    home = tmp_path / "home"
     environment = {k: v for k, v in os.environ.items() if not k.startswith("MEMORIALE_")}
-    run = subprocess.run(
-        [sys.executable, "-c", code],
-        env=environment | {"MEMORIALE_HOME": str(home), "MEMORIALE_EMBEDDED_IDLE": "0"},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    stop(home)
+    with temporary_home() as home:
+        run = subprocess.run(
+            [sys.executable, "-c", code],
+            env=environment | {"MEMORIALE_HOME": str(home), "MEMORIALE_EMBEDDED_IDLE": "0"},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
     assert run.returncode == 0, run.stderr
     claimed = re.findall(r"print\(.*#  ?(Alice .*|\d \d)$", code, re.MULTILINE)
     assert [line for line in claimed if line not in run.stdout] == []

@@ -1,7 +1,6 @@
 """No text and no outside id that a caller sets is found in the ledger's files."""
 
 import os
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,10 +10,10 @@ import psycopg
 import pytest
 
 import memoriale
-from memoriale.adapters.embedded import stop
 from memoriale.adapters.exporting.runner import export
 from memoriale.adapters.library.ledger import Ledger
 from memoriale.domain.events import EVENT_TYPES
+from tests.fixtures.embedded import temporary_home
 from tests.fixtures.ledger import HASHING
 
 FIELDS = (
@@ -43,11 +42,11 @@ def canary(field: str) -> str:
 
 @pytest.fixture(scope="module")
 def scene() -> Iterator[Scene]:
-    with tempfile.TemporaryDirectory(prefix="mem-") as folder:
-        home = Path(folder)
-        with memoriale.open(home=home, embedder=HASHING, wait=30, embedded_idle=0) as ledger:
-            yield Scene(ledger, write_every_topic(ledger, home), home)
-        stop(home)
+    with (
+        temporary_home() as home,
+        memoriale.open(home=home, embedder=HASHING, wait=30, embedded_idle=0) as ledger,
+    ):
+        yield Scene(ledger, write_every_topic(ledger, home), home)
 
 
 def write_every_topic(ledger: Ledger, home: Path) -> dict[str, str]:

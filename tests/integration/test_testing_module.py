@@ -106,10 +106,11 @@ def test_users_tests_run_with_the_fixtures() -> None:
         scratch.mkdir()
         (tests / "conftest.py").write_text('pytest_plugins = ["memoriale.testing"]\n')
         (tests / "test_mine.py").write_text(USERS_TESTS)
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
         own = {"TMPDIR": str(scratch), "MEMORIALE_DATABASE_URL": "postgresql://nowhere.invalid/x"}
         run = subprocess.run(
             [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tests)],
-            env={**os.environ, **own},
+            env={**environment, **own},
             cwd=tests,
             capture_output=True,
             text=True,
