@@ -221,7 +221,10 @@ def _lexical(pool: Pool, terms: list[str]) -> Any:
         for (shelf, _, _), score, (passages, often) in zip(seen, scores, found, strict=True):
             norm = K1 * (1 - B + B * shelf.lengths[passages] / mean)
             score[passages] += weight * rarity * often * (K1 + 1) / (often + norm)
-    best = [_best_of_rows(shelf, score) for (shelf, _, _), score in zip(seen, scores, strict=True)]
+    best = [
+        _best(len(shelf), shelf.passages, score, 0.0)
+        for (shelf, _, _), score in zip(seen, scores, strict=True)
+    ]
     return numpy.concatenate([b[places] for (_, places, _), b in zip(seen, best, strict=True)])
 
 
@@ -279,27 +282,32 @@ def _visible_passages(shelf: Shelf, places: Any) -> Any:
     return rows[shelf.passages]
 
 
-def _best_of_rows(shelf: Shelf, scores: Any) -> Any:
-    import numpy
-
-    best = numpy.zeros(len(shelf))
-    numpy.maximum.at(best, shelf.passages, scores)
-    return best
-
-
 def _cosines(pool: Pool, vector: Any) -> Any:
     import numpy
 
     found = []
     for shelf, places in pool.shelves:
-        chosen = _visible_passages(shelf, places)
-        best = numpy.full(len(shelf), -numpy.inf)
-        vectors = shelf.vectors[chosen]
-        cosine = numpy.where(vectors.any(axis=1), vectors @ vector, -numpy.inf)
-        numpy.maximum.at(best, shelf.passages[chosen], cosine)
-        found.append(best[places])
+        chosen = _visible_passages(shelf, places) & shelf.with_vector
+        # Not a matrix product: there a row's last bit depends on how many rows stand around it,
+        # and an answer as of a point must not.
+        if 2 * numpy.count_nonzero(chosen) > len(chosen):
+            cosine = numpy.vecdot(shelf.vectors, vector)[chosen]
+        else:
+            cosine = numpy.vecdot(shelf.vectors[chosen], vector)
+        found.append(_best(len(shelf), shelf.passages[chosen], cosine, -numpy.inf)[places])
     every = numpy.concatenate(found) if found else numpy.zeros(0)
     return numpy.where(numpy.isinf(every), numpy.nan, every)
+
+
+def _best(rows: int, of: Any, values: Any, nothing: float) -> Any:
+    """For each row the best of its values; ``of`` says which row each belongs to, ascending."""
+    import numpy
+
+    best = numpy.full(rows, nothing)
+    if len(of):
+        starts = numpy.flatnonzero(numpy.concatenate([[True], of[1:] != of[:-1]]))
+        best[of[starts]] = numpy.maximum.reduceat(values, starts)
+    return best
 
 
 def _relative(scores: Any) -> Any:

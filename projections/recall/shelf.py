@@ -115,6 +115,13 @@ class Shelf:
             self._vectors = []
         return self._matrix
 
+    @property
+    def with_vector(self) -> Any:
+        """Which passages have a vector, as a mask."""
+        if "with_vector" not in self._arrays:
+            self._arrays["with_vector"] = self.vectors.any(axis=1)
+        return self._arrays["with_vector"]
+
     def _add(self, row: dict[str, Any], vectors: Any) -> None:
         place = len(self.rows)
         self._places[row["key"]] = place
