@@ -2,14 +2,15 @@
 
 from uuid import UUID
 
-from memoriale.projections.recall.filters import (
-    all_of,
-    query_condition,
-    visible_condition,
-)
+from memoriale.projections.recall.filters import all_of
 from memoriale.projections.recall.query import RecallQuery
 from memoriale.projections.recall.ranking import Pool
-from memoriale.projections.recall.search import hidden_memories, pinned_lines, visible_pool
+from memoriale.projections.recall.search import (
+    COLUMNS_OF_PLACE,
+    Chosen,
+    pinned_lines,
+    visible_pool,
+)
 from memoriale.projections.recall.view import RecallView
 
 
@@ -36,16 +37,10 @@ def page(view: RecallView, query: RecallQuery, after: int) -> list[tuple[int, UU
         pool = visible_pool(view, query, lines, position, whole=False)
         if pool is not None:
             return _of_pool(pool, after, query.top_k)
-    where = all_of(
-        (
-            f"first_index > {int(after)}",
-            query_condition(query),
-            visible_condition(lines, hidden_memories(view, lines)),
-        )
-    )
-    found = view.table.read(where, ("first_index", "memory_id"))
-    keys, ids = found["first_index"].to_pylist(), found["memory_id"].to_pylist()
-    ordered = sorted(zip(keys, ids, strict=True))[: query.top_k]
+    chosen = Chosen(view, query, lines)
+    later = all_of((f"first_index > {int(after)}", chosen.where))
+    found = chosen.visible(view.table.read(later, COLUMNS_OF_PLACE))
+    ordered = sorted((row["first_index"], row["memory_id"]) for row in found)[: query.top_k]
     return [(key, UUID(memory_id)) for key, memory_id in ordered]
 
 

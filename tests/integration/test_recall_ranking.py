@@ -7,6 +7,7 @@ import pytest
 
 from memoriale.adapters.library.ledger import Ledger
 from memoriale.adapters.library.memory import Memory
+from memoriale.projections.recall import search, shelves
 
 
 def contents(hits: Any) -> list[str]:
@@ -121,13 +122,23 @@ def test_others_rows_change_nothing_now(as_user: Callable[[str], Memory], alice:
     assert [(h.memory_id, h.score) for h in alice.recall("winter tea")] == before
 
 
-def test_a_small_owner_among_many_gets_all_of_its_own(
-    as_user: Callable[[str], Memory], alice: Memory
+@pytest.mark.parametrize("most_excluded", [0, 1_000])
+def test_a_partition_too_large_to_keep_is_searched_by_proposals(
+    most_excluded: int, alice: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Three memories among 20,000 of others that fit better: all three are found."""
-    for text in ("my tea", "your tea", "our tea"):
-        alice.remember(text)
-    for _ in range(4):
-        items = [{"content": f"tea tea tea {n}", "user": f"u{n % 50}"} for n in range(5_000)]
-        as_user("bob").remember_many(items)
-    assert sorted(contents(alice.recall("tea", wait=120))) == ["my tea", "our tea", "your tea"]
+    """LanceDB proposes rows, whose hits and pages are those of the exact way: overridden and
+    ended memories are no part of them, whether they are excluded in the search or after it."""
+    ids = [alice.remember(f"tea number {number}").memory_id for number in range(30)]
+    branch = alice.fork("side")
+    for memory_id in ids[:10]:
+        branch.correct(memory_id, f"tea changed {memory_id}")
+    branch.invalidate(ids[11])
+    exact = [(h.memory_id, h.content) for h in branch.recall("tea", top_k=50)]
+    listed = [(r.memory_id, r.content) for r in branch.list().memories]
+    assert len(exact) == len(listed) == 29
+    monkeypatch.setattr(shelves, "MOST_ROWS", 5)
+    monkeypatch.setattr(search, "_MOST_EXCLUDED", most_excluded)
+    again = alice.services.view("recall")
+    again.forget()
+    assert sorted((h.memory_id, h.content) for h in branch.recall("tea", top_k=50)) == sorted(exact)
+    assert [(r.memory_id, r.content) for r in branch.list().memories] == listed
