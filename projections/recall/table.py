@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
-from memoriale.domain.errors import CorruptViewError
+from memoriale.domain.errors import CorruptViewError, ForkedHandleError
 from memoriale.projections.recall.lance_errors import lance_errors, once_more
 from memoriale.projections.recall.schema import (
     COLUMNS,
@@ -285,7 +285,18 @@ def _vector_column(vectors: Sequence[Any], width: int) -> Any:
     )
 
 
+_first_user: Final[dict[str, int]] = {}
+"""The process that used LanceDB first."""
+
+
 def _connection(folder: Path) -> Any:
+    # Its threads do not survive a fork, and what then waits for them waits for ever: two of
+    # three runs of a test went well.
+    if _first_user.setdefault("pid", os.getpid()) != os.getpid():
+        raise ForkedHandleError(
+            "LanceDB was used before os.fork and cannot be used in the child process; recall "
+            "there from a process that was started anew, as multiprocessing's 'spawn' does."
+        )
     import lancedb
 
     # The default never sees what another handle wrote.

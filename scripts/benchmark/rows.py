@@ -107,6 +107,40 @@ def recall(stage: Stage) -> dict[str, object]:
     return result("ms p50", floor, ours, "exact search, owner filter", higher_is_better=False)
 
 
+def recall_as_of(stage: Stage) -> dict[str, object]:
+    """Recall as of a point in the middle of the log, against the same questions now."""
+    stage.filled()
+    middle = stage.ledger.tenant(TENANT).log.head() // 2
+    chosen = random.Random(8)
+    questions = [sentence(chosen, 6) for _ in range(200)]
+    user = stage.ledger.memory(tenant=TENANT, user="user-1")
+    user.recall("catch up first", wait=3_600)
+    user.recall("as of a point too", as_of=middle)
+    now = median_ms(lambda n: user.recall(questions[n], top_k=10), len(questions))
+    then = median_ms(lambda n: user.recall(questions[n], top_k=10, as_of=middle), len(questions))
+    return result("ms p50", now, then, "the same recall now", higher_is_better=False)
+
+
+def lag(stage: Stage) -> dict[str, object]:
+    """From a receipt until the memory is recalled, against a recall with nothing new."""
+    stage.filled()
+    user = stage.ledger.memory(tenant=TENANT, user="user-1")
+    user.recall("catch up first", wait=3_600)
+    floor = median_ms(lambda n: user.recall(f"question {n}", top_k=1), 50)
+
+    def appears(number: int) -> float:
+        text = f"xylophone {number} appears"
+        receipt = user.remember(text)
+
+        def found() -> None:
+            assert user.recall(text, top_k=1)[0].memory_id == receipt.memory_id
+
+        return seconds(found)
+
+    ours = statistics.median(appears(number) for number in range(50)) * 1000
+    return result("ms p50", floor, ours, "a recall with nothing new", higher_is_better=False)
+
+
 def verify(stage: Stage) -> dict[str, object]:
     """Verifying every event, against one SHA-256 call for each stored state."""
     log = stage.filled().ledger.tenant(TENANT).log
@@ -150,6 +184,8 @@ ROWS: dict[str, Row] = {
     "replay-recall": replay_recall,
     "replay-stats": replay_stats,
     "recall": recall,
+    "recall-as-of": recall_as_of,
+    "lag": lag,
     "verify": verify,
     "start-help": start_help,
     "start-warm": start_warm,
