@@ -135,6 +135,7 @@ class Tenant:
     @property
     def reading(self) -> Reading:
         """Reads that need no view."""
+        self.log.require_its_keys()
         return self._once("reading", lambda: Reading(self.log, self._shared.clock))
 
     @property
@@ -145,6 +146,7 @@ class Tenant:
     @property
     def branching(self) -> Branching:
         """Branches."""
+        self.log.require_its_keys()
         return self._once("branching", lambda: Branching(self.log))
 
     @property
@@ -167,6 +169,7 @@ class Tenant:
         """A view of the memory log by name."""
         from memoriale.adapters.application.posting import make_view
 
+        self.log.require_its_keys()
         folder, settings = self.views_folder / name, self._shared.settings
         return self._once(f"view {name}", lambda: make_view(name, folder, self.log, settings))
 

@@ -98,6 +98,8 @@ class Settings(BaseSettings):
     def _not_empty(cls, value: Any) -> Any:
         if value == "":
             raise ValueError("a path that is not empty")
+        if isinstance(value, str) and ("://" in value or "\0" in value):
+            raise ValueError("a folder or file of this machine; object stores are not supported")
         return value
 
     @field_validator("home", "views_uri", "snapshots_uri", "keystore", "master_key")

@@ -55,14 +55,25 @@ class Reading:
         self._log = log
         self._clock = clock or log.reader.clock
 
-    def pin(self, as_of: AsOf) -> Pin:
+    def pin(self, as_of: AsOf, *, field: str = "as_of") -> Pin:
         """
         The point that an as-of means. An index inside an append means the whole append; a time
         means the last append recorded at or before it.
 
+        Args:
+            as_of: The point.
+            field: What errors call it.
+
         Raises:
             InputError: Beyond the log or the database clock, or not an index or a time.
         """
+        try:
+            return self._pinned(as_of)
+        except InputError as error:
+            error.field = field
+            raise
+
+    def _pinned(self, as_of: AsOf) -> Pin:
         reader = self._log.reader
         if as_of is None:
             return Pin(reader.head() - 1, self._clock(), pinned=False)
@@ -133,12 +144,12 @@ def parse_as_of(value: int | str | datetime) -> int | datetime:
     return to_utc(parse_time("as_of", value))
 
 
-def unknown_memory(memory_id: UUID) -> InputError:
+def unknown_memory(memory_id: UUID, field: str = "memory_id") -> InputError:
     """The same error for a memory that does not exist and for one that is not the caller's."""
     return InputError(
         f"there is no memory {memory_id} that this principal can see on this branch.",
         code="unknown_memory",
-        field="memory_id",
+        field=field,
         value=str(memory_id),
     )
 

@@ -1,6 +1,7 @@
 """One log of a tenant with everything needed to write and read it."""
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 from uuid import UUID
 
 from memoriale.adapters.application.identities import Identities
@@ -10,12 +11,16 @@ from memoriale.adapters.postgres.append import Append
 from memoriale.adapters.postgres.application import LedgerApplication
 from memoriale.adapters.postgres.datastore import Datastore
 from memoriale.adapters.postgres.logs import open_log
-from memoriale.domain.errors import MemorialeError
+from memoriale.domain.envelope import parse_envelope, split_key_ids
+from memoriale.domain.errors import MemorialeError, UnavailableError
 from memoriale.domain.events import NewEvent
 from memoriale.domain.guards import Guard
 from memoriale.domain.keys import KeyStore
-from memoriale.domain.record import AppendReceipt
+from memoriale.domain.record import AppendReceipt, Row
 from memoriale.projections.view import Batch
+
+_LOOKED_AT: Final = 16
+"""Last events whose keys tell whether the key store is the log's; some may be erased."""
 
 
 class TenantLog:
@@ -38,6 +43,30 @@ class TenantLog:
         self.mapper = LedgerMapper(Sealer(store, self.log_id, tenant), self.log_id)
         self.application = LedgerApplication(datastore, self.log, mapper=self.mapper)
         self.reader = self.application.reader
+        self._store = store
+        self._keys_fit = False
+
+    def require_its_keys(self) -> None:
+        """
+        Refuses a key store that has none of the keys that sealed the last events: it is another
+        one, or was made anew. Reading with it would show an empty memory without a word, and
+        what is written with it could not be read with the right one. Whatever opens or seals
+        bodies asks first; ``verify`` needs no keys.
+
+        Raises:
+            UnavailableError: ``wrong_key_store``.
+        """
+        if self._keys_fit:
+            return
+        ids = {i for row in self.reader.last(_LOOKED_AT) for i in _key_ids(row)}
+        if ids and not self._store.get_many(sorted(ids)):
+            raise UnavailableError(
+                f"the key store has none of the keys that the log of tenant {self.tenant!r} was "
+                "sealed with; name the right one in MEMORIALE_KEYSTORE, or restore its backup.",
+                code="wrong_key_store",
+                field="MEMORIALE_KEYSTORE",
+            )
+        self._keys_fit = True
 
     def save(self, events: Sequence[NewEvent], guards: Sequence[Guard] = ()) -> AppendReceipt:
         """
@@ -75,3 +104,12 @@ class TenantLog:
     def close(self) -> None:
         """Waits for what is being written and lets go of the application."""
         self.application.close()
+
+
+def _key_ids(row: Row) -> list[bytes]:
+    try:
+        sections = parse_envelope(row.state or b"")
+    except UnavailableError:
+        # Somebody changed it; to tell which is the work of verify.
+        return []
+    return [key_id for section in sections for key_id in split_key_ids(section.key_ids)]

@@ -270,7 +270,7 @@ class Writing:
         for memory_id in command.supersedes:
             state = known.get(memory_id)
             if state is None or (state.columns.owner, state.kind) != (birth.owner, command.kind):
-                raise unknown_memory(memory_id)
+                raise unknown_memory(memory_id, "supersedes")
             require_current(state)
         return [s for s in known.values() if s.status is Status.CURRENT and s.index <= after]
 

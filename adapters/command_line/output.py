@@ -109,7 +109,7 @@ class Page:
 
         table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
         for column in columns:
-            table.add_column(column, overflow="fold")
+            table.add_column(Text(safe(column)), overflow="fold")
         for row in rows:
             table.add_row(*(Text(safe(self.shown(cell))) for cell in row))
         self._parts.append(table)

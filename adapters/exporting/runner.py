@@ -86,6 +86,7 @@ def export(
     services = ledger.tenant(tenant)
     principal = Principal(tenant=services.name, rights=ledger.rights)
     services.gate.allow(principal, "export", Right.PRIVACY)
+    services.log.require_its_keys()
     subject = None if subject_user is None else _pseudonym(services.log, subject_user)
     stop = services.log.head()
     path = target_path(out, services.name, stop - 1, f".{format}")

@@ -33,7 +33,7 @@ def parse_line(line: bytes | str, *, first: bool = False) -> dict[str, Any] | No
     The fields of one line, each of the type that it must have; null ones are left out.
 
     Args:
-        line: One JSON object; see the table of fields in the documentation of ``import``.
+        line: One JSON object; see ``docs/import.md`` for its fields.
         first: Whether a byte order mark may stand before it.
 
     Returns:
@@ -67,6 +67,14 @@ def _skip_rest(stream: BinaryIO) -> None:
 
 
 def _decoded(line: bytes | str) -> str:
+    if not isinstance(line, bytes | str):
+        raise InputError(
+            "a line must be text.",
+            code="not_text",
+            field="line",
+            value=type(line).__name__,
+            allowed="text or bytes",
+        )
     if len(line) > MAX_LINE_BYTES:
         raise _bad_line("too_long", "it is too long", f"at most {MAX_LINE_BYTES} bytes")
     if isinstance(line, str):

@@ -91,6 +91,14 @@ def import_lines(
         lines: One JSON object each, with or without an end of line; bytes are UTF-8.
         progress: Called after each batch, in lines.
     """
+    if isinstance(lines, str | bytes):
+        raise InputError(
+            "lines must be a list of lines; to import a file, name it to import_file.",
+            code="bad_value",
+            field="lines",
+            value=type(lines).__name__,
+            allowed="a list of JSON lines",
+        )
     run = _Import(memory)
     return run.lines(lines, _lines_of(run.report, progress))
 

@@ -73,13 +73,13 @@ class Bound:
         return commands.remember(self._settings.limits, content, **given)
 
     def _is_anothers(self, item: str | Mapping[str, Any]) -> bool:
-        if isinstance(item, str):
+        if not isinstance(item, Mapping):
             return False
         named = {f: item[f] for f in PRINCIPAL_FIELDS if item.get(f) is not None}
         return any(value != getattr(self.principal, f) for f, value in named.items())
 
     def _for_item(self, item: str | Mapping[str, Any]) -> tuple[Principal, dict[str, Any]]:
-        given = {"content": item} if isinstance(item, str) else dict(item)
+        given = dict(item) if isinstance(item, Mapping) else {"content": item}
         whose: dict[str, Any] = {
             f: given.pop(f) for f in PRINCIPAL_FIELDS if given.get(f) is not None
         }

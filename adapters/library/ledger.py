@@ -278,6 +278,8 @@ class Ledger(Analysis):
         services = self.tenant(tenant)
         rights = (Right.AUDIT, Right.CONTENT) if content else (Right.AUDIT,)
         self._allow(services, "log", *rights)
+        if content:
+            services.log.require_its_keys()
         return services
 
 

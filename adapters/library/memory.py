@@ -85,7 +85,7 @@ class Memory(Comparisons, Bound):
         self.allow("fork", Right.USE)
         if not any(getattr(self.principal, f) for f in PRINCIPAL_FIELDS):
             self.allow("fork", Right.REVIEW)
-        pin = self.services.reading.pin(at)
+        pin = self.services.reading.pin(at, field="at")
         child = None
         principal = self.principal
         if resource is not None:
@@ -145,6 +145,14 @@ class Memory(Comparisons, Bound):
             For each item its receipt, or the error that refused it.
         """
         self.allow("remember", Right.USE)
+        if isinstance(items, str | bytes | Mapping):
+            raise InputError(
+                "items must be a list of texts or mappings; put a single one into a list.",
+                code="bad_value",
+                field="items",
+                value=type(items).__name__,
+                allowed="a list",
+            )
         asked = list(items)
         if any(self._is_anothers(item) for item in asked):
             self.allow("import", Right.OPERATE)

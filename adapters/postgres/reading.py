@@ -27,6 +27,7 @@ _RANGE: Final = (
     " WHERE h.tenant = %(tenant)s AND h.log_id = %(log_id)s"
 )
 _AS_STORED: Final = _SELECT + _HERE + "AND e.index > %(after)s ORDER BY e.index LIMIT %(limit)s"
+_LAST: Final = _SELECT + _HERE + "ORDER BY e.index DESC LIMIT %(limit)s"
 _STREAM: Final = (
     _SELECT + _HERE + "AND e.stream_id = %(stream)s AND e.stream_version > %(gt)s"
     " AND e.stream_version <= %(lte)s ORDER BY e.stream_version {order} LIMIT %(limit)s"
@@ -172,6 +173,15 @@ class LedgerReader:
         while rows := self._rows(_AS_STORED, after=after, limit=batch):
             yield rows
             after = rows[-1].recorded.index
+
+    def last(self, count: int) -> list[Row]:
+        """
+        The last rows of the log, the last one first, whatever is missing before them.
+
+        Args:
+            count: How many at most.
+        """
+        return self._rows(_LAST, limit=count)
 
     def stream(
         self,

@@ -139,3 +139,10 @@ def test_where_snapshots_lie(cli: CommandLine, tmp_path: Path) -> None:
     assert found["path"].startswith(folder)
     shown = cli("config", "show", "--json", MEMORIALE_SNAPSHOTS_URI=folder)
     assert json.dumps(folder) in shown.out.decode()
+
+
+def test_a_heading_cannot_change_the_terminal(cli: CommandLine) -> None:
+    """The name that a query gives a column is printed with its control characters escaped."""
+    shown = cli("sql", 'SELECT 1 AS "x\x1b[2Jy"')
+    assert shown.code == 0
+    assert b"\x1b" not in shown.out
