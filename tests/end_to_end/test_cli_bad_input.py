@@ -32,7 +32,7 @@ REMEMBER = [
     ),
     ("unknown branch", ("x", "--branch", "nowhere"), "unknown_branch", "branch"),
     ("empty branch", ("x", "--branch", ""), "empty", "branch"),
-    ("unknown memory to replace", ("x", "--supersedes", ID), "unknown_memory", "memory_id"),
+    ("unknown memory to replace", ("x", "--supersedes", ID), "unknown_memory", "supersedes"),
     ("no id", ("x", "--supersedes", "that one"), "bad_id", "supersedes"),
     ("tenant with a space", ("x", "--tenant", "a b"), "bad_name", "tenant"),
     ("empty tenant", ("x", "--tenant", ""), "bad_name", "tenant"),
@@ -105,7 +105,7 @@ OTHERS = [
     ("fork main", ("fork", "main"), "taken", "branch"),
     ("fork without name", ("fork", " "), "empty", "branch"),
     ("fork from nowhere", ("fork", "b", "--from", "nowhere"), "unknown_branch", "branch"),
-    ("fork beyond the log", ("fork", "b", "--at", "999999"), "out_of_range", "as_of"),
+    ("fork beyond the log", ("fork", "b", "--at", "999999"), "out_of_range", "at"),
     ("unknown format", ("import", "-", "--format", "xml"), "unknown_format", "format"),
     ("no such file", ("import", "/no/such/file"), "no_such_file", "file"),
 ]
