@@ -19,6 +19,7 @@ from memoriale.domain.text import MAX_CONTENT_BYTES, MAX_VALUE_BYTES, shown
 
 PREFIX: Final = "MEMORIALE_"
 FILE_NAME: Final = "memoriale.toml"
+_PATHS: Final = ("home", "views_uri", "snapshots_uri", "keystore", "master_key", "signing_key")
 
 
 class Settings(BaseSettings):
@@ -45,6 +46,8 @@ class Settings(BaseSettings):
     """Folder of the key store; None means ``<home>/keys``."""
     master_key: Path | None = None
     """File of the key that wraps all keys; None means one in the key store's folder."""
+    signing_key: Path | None = None
+    """File of the key that signs checkpoints; None means ``<home>/signing/key``."""
     tenant: str = "default"
     user: str | None = None
     agent: str | None = None
@@ -93,7 +96,7 @@ class Settings(BaseSettings):
             raise ValueError("a zone name such as Europe/Rome") from None
         return value
 
-    @field_validator("home", "views_uri", "snapshots_uri", "keystore", "master_key", mode="before")
+    @field_validator(*_PATHS, mode="before")
     @classmethod
     def _not_empty(cls, value: Any) -> Any:
         if value == "":
@@ -102,7 +105,7 @@ class Settings(BaseSettings):
             raise ValueError("a folder or file of this machine; object stores are not supported")
         return value
 
-    @field_validator("home", "views_uri", "snapshots_uri", "keystore", "master_key")
+    @field_validator(*_PATHS)
     @classmethod
     def _absolute(cls, value: Path | None) -> Path | None:
         return None if value is None else value.expanduser().absolute()
@@ -121,6 +124,21 @@ class Settings(BaseSettings):
     def keys_folder(self) -> Path:
         """Where the key store lies."""
         return self.keystore or self.home / "keys"
+
+    @property
+    def signing_folder(self) -> Path:
+        """Where the public keys of checkpoints lie, and the signing key unless it is elsewhere."""
+        return self.home / "signing"
+
+    @property
+    def signing_key_file(self) -> Path:
+        """The key that signs checkpoints."""
+        return self.signing_key or self.signing_folder / "key"
+
+    @property
+    def tiles_folder(self) -> Path:
+        """Where the Merkle trees and checkpoints of the logs lie."""
+        return self.home / "tiles"
 
     @property
     def cache_folder(self) -> Path:

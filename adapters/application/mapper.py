@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Final
 from uuid import UUID
 
 from eventsourcing.domain import DomainEventProtocol
@@ -13,12 +12,10 @@ from memoriale.adapters.keys.sealer import Sealer
 from memoriale.adapters.postgres.recorder import LedgerStoredEvent
 from memoriale.domain.envelope import Erased, SealContext
 from memoriale.domain.errors import InputError, UnavailableError
-from memoriale.domain.events import TOPICS, Event, NewEvent, RecordedEvent
-from memoriale.domain.holds import HOLD_TOPICS
+from memoriale.domain.events import Event, NewEvent, RecordedEvent
 from memoriale.domain.record import MAX_HEADER_BYTES, Columns, NewRow, Row
+from memoriale.domain.topics import KNOWN_TOPICS
 from memoriale.domain.values import canonical_json, parse_json_strictly
-
-KNOWN: Final[Mapping[str, type[Event]]] = {**TOPICS, **HOLD_TOPICS}
 
 
 class LedgerMapper(Mapper[UUID]):
@@ -31,7 +28,7 @@ class LedgerMapper(Mapper[UUID]):
     """
 
     def __init__(
-        self, sealer: Sealer, log_id: UUID, topics: Mapping[str, type[Event]] = KNOWN
+        self, sealer: Sealer, log_id: UUID, topics: Mapping[str, type[Event]] = KNOWN_TOPICS
     ) -> None:
         super().__init__(transcoder=JSONTranscoder())
         self._sealer = sealer

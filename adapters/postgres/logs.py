@@ -28,6 +28,31 @@ class Log:
     created_at: datetime
 
 
+def find_log(datastore: Datastore, tenant: str, kind: str = "memory") -> Log | None:
+    """
+    The log of a tenant and kind, in its present incarnation; None if there is none. Unlike
+    ``open_log`` it makes nothing.
+
+    Args:
+        datastore: The migrated database.
+        tenant: Whose.
+        kind: One of ``LOG_KINDS``.
+
+    Raises:
+        UnavailableError: The database cannot be used.
+    """
+    with datastore.read(tenant) as connection:
+        row = connection.execute(
+            "SELECT log_id, incarnation, created_at FROM ledger.ledger_logs"
+            " WHERE tenant = %s AND log_kind = %s ORDER BY incarnation DESC LIMIT 1",
+            [tenant, kind],
+        ).fetchone()
+    if row is None:
+        return None
+    log_id, incarnation, created_at = row
+    return Log(tenant, kind, log_id, incarnation, created_at.astimezone(UTC))
+
+
 def open_log(datastore: Datastore, tenant: str, kind: str = "memory") -> Log:
     """
     The log of a tenant and kind; the first call makes it.

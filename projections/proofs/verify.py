@@ -7,9 +7,9 @@ from hashlib import sha256
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from memoriale.domain.events import TOPICS
 from memoriale.domain.leaf import leaf_hash
 from memoriale.domain.record import LEAF_VERSION, Recorded, Row
+from memoriale.domain.topics import KNOWN_TOPICS
 from memoriale.projections.proofs.merkle import MerkleTree
 
 MAX_PROBLEMS: Final = 100
@@ -198,7 +198,7 @@ class _Check:
             add(recorded.index, "wrong_tenant", "it belongs to another tenant")
         if recorded.log_id != self.log_id:
             add(recorded.index, "wrong_log", f"it belongs to log {recorded.log_id}")
-        if row.columns.topic not in TOPICS:
+        if row.columns.topic not in KNOWN_TOPICS:
             add(recorded.index, "unknown_topic", f"its topic is {row.columns.topic[:64]!r}")
         if recorded.leaf_version != LEAF_VERSION:
             add(recorded.index, "unknown_leaf_version", f"it is {recorded.leaf_version}")

@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from memoriale.domain import events, holds, payloads
+from memoriale.domain import events, governance, holds, payloads
 from memoriale.domain.events import (
     EVENT_TYPES,
     TOPICS,
@@ -25,8 +25,12 @@ from memoriale.domain.events import (
     RememberedBody,
     TagText,
 )
+from memoriale.domain.governance import GOVERNANCE_TYPES
 from memoriale.domain.payloads import Fact, Message, Note, Payload, payload_model
+from memoriale.domain.topics import GOVERNANCE_TOPICS
 
+WRITTEN = (*EVENT_TYPES, *GOVERNANCE_TYPES)
+"""What this release writes."""
 GOLDEN = Path(__file__).parents[1] / "golden" / "topics.json"
 KINDS_THAT_SHIP = ("note", "fact", "message")
 
@@ -35,7 +39,7 @@ def models(base: type[BaseModel]) -> list[type[BaseModel]]:
     """Every stored model of the domain under a base, the base included."""
     found = {
         cls
-        for module in (events, holds, payloads)
+        for module in (events, governance, holds, payloads)
         for _, cls in inspect.getmembers(module, inspect.isclass)
         if issubclass(cls, base)
     }
@@ -69,7 +73,7 @@ def without_words(node: Any, *, names: bool = False) -> Any:
 def formats() -> dict[str, dict[str, Any]]:
     """What this release writes: by topic and payload kind, the format by its version."""
     found = {}
-    for cls in EVENT_TYPES:
+    for cls in WRITTEN:
         header, body = parts(cls)
         stored = {"log": cls.LOG, "header": schema(header), "body": schema(body)}
         found[cls.TOPIC] = {str(cls.SCHEMA_VERSION): stored}
@@ -109,7 +113,7 @@ def test_the_golden_file_holds_every_format_ever_released() -> None:
         assert sorted(map(int, golden[name])) == list(range(1, int(now) + 1))
 
 
-@pytest.mark.parametrize("cls", EVENT_TYPES)
+@pytest.mark.parametrize("cls", WRITTEN)
 def test_every_older_version_has_an_upcaster(cls: type[Event]) -> None:
     """A stored event of any older version can be brought up to the version written now."""
     assert sorted(cls.UPCASTERS) == list(range(1, cls.SCHEMA_VERSION))
@@ -117,12 +121,13 @@ def test_every_older_version_has_an_upcaster(cls: type[Event]) -> None:
 
 def test_topics_are_unique_stable_names() -> None:
     """Each topic is one class, named subject.event without a version, in a known log."""
-    assert len(TOPICS) == len(EVENT_TYPES)
-    for topic, cls in TOPICS.items():
+    topics = {**TOPICS, **GOVERNANCE_TOPICS}
+    assert len(topics) == len(WRITTEN)
+    for topic, cls in topics.items():
         assert topic == cls.TOPIC
         assert all(part.isidentifier() and part.islower() for part in topic.split("."))
         assert len(topic.split(".")) == 2
-        assert cls.LOG in ("memory", "access")
+        assert cls.LOG in ("memory", "access", "deployment")
 
 
 @pytest.mark.parametrize("model", models(Header))

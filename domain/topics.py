@@ -1,0 +1,13 @@
+"""The topics that may be decoded. A stored topic that is not here is refused, never imported."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from memoriale.domain.events import TOPICS, Event
+from memoriale.domain.governance import GOVERNANCE_TYPES
+from memoriale.domain.holds import HOLD_TOPICS
+
+GOVERNANCE_TOPICS: Final[Mapping[str, type[Event]]] = {cls.TOPIC: cls for cls in GOVERNANCE_TYPES}
+
+KNOWN_TOPICS: Final[Mapping[str, type[Event]]] = {**TOPICS, **HOLD_TOPICS, **GOVERNANCE_TOPICS}
+"""Every topic that this release can read."""
