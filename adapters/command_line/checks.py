@@ -97,19 +97,26 @@ def verify(common: Common, tenant: options.Tenant = None) -> None:
 @grouped
 def doctor(common: Common, tenant: options.Tenant = None) -> None:
     """
-    Check the installation part by part. Exit code 1 when one is not as it should be.
+    Check the installation part by part, and try what must be refused.
+
+    Exit code 1 when a part is not as it should be, 6 when none is wrong and one could not be
+    looked at.
 
     Right: operate, which the owner of the home has.
     """
-    from memoriale.adapters.application.health import doctor
+    from memoriale.adapters.doctor.checks import exit_code
+    from memoriale.adapters.doctor.examination import examine
 
     run = Invocation(common)
-    checks = doctor(run.settings, run.tenant(tenant))
-    value = {"checks": [asdict(check) for check in checks]}
-    rows = [[check.name, "ok" if check.ok else "NOT OK", check.detail] for check in checks]
+    checks = examine(run.settings, run.tenant(tenant))
+    value = {"checks": [check.as_dict() for check in checks]}
+    rows = [
+        [check.name, "ok" if check.state == "ok" else check.state.upper(), check.detail]
+        for check in checks
+    ]
     run.output.result(value, lambda page: page.table(["check", "", "detail"], rows))
-    if not all(check.ok for check in checks):
-        raise typer.Exit(1)
+    if code := exit_code(checks):
+        raise typer.Exit(code)
 
 
 def _show_replay(page: Page, reports: "list[ReplayReport]") -> None:

@@ -157,7 +157,7 @@ def doctored(cli: CommandLine, code: int, **variables: str) -> dict[str, dict[st
     run = cli.under(variables)("doctor", "--json")
     assert run.code == code, (run.out, run.errors)
     checks = json.loads(run.out)["checks"]
-    assert all(set(check) == {"name", "ok", "detail"} for check in checks)
+    assert all(set(check) == {"name", "ok", "state", "detail"} for check in checks)
     return {check["name"]: check for check in checks}
 
 

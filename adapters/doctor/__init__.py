@@ -1,0 +1,1 @@
+"""Whether the parts of an installation are as they should be."""

@@ -1,0 +1,81 @@
+"""All checks of an installation, in order."""
+
+from collections.abc import Callable, Iterator
+
+from memoriale.adapters.composition import Infrastructure, Tenant, build
+from memoriale.adapters.doctor import ledger, logins, machine
+from memoriale.adapters.doctor.checks import Check
+from memoriale.adapters.settings import Settings
+from memoriale.domain.errors import MemorialeError
+
+Making = Callable[[Infrastructure, Tenant], Check]
+
+# What needs an open ledger, in the order in which it is looked at.
+_OF_THE_LEDGER: dict[str, Making] = {
+    "database": ledger.database,
+    "server version": ledger.server_version,
+    "schema": ledger.schema,
+    "keys": ledger.keys,
+    "roles": logins.roles,
+    "login": logins.login,
+    "separate logins": logins.separate_logins,
+    "durability": ledger.durability,
+    "clock": ledger.clock,
+    "views": ledger.views,
+}
+
+
+def examine(settings: Settings, tenant: str) -> list[Check]:
+    """
+    Checks an installation part by part; what a failure hides is not tried.
+
+    Args:
+        settings: Of the installation.
+        tenant: Whose log and views are looked at.
+    """
+    first = [
+        machine.python(),
+        machine.packages(),
+        machine.home(settings),
+        machine.disk(settings),
+        machine.embedder(settings),
+    ]
+    if not settings.home.is_dir():
+        return [*first, *_not_tried("there is no home")]
+    try:
+        infrastructure = build(settings)
+    except MemorialeError as error:
+        return [*first, *_blamed(error)]
+    try:
+        return [*first, *_of_the_ledger(infrastructure, Tenant(infrastructure, tenant))]
+    finally:
+        infrastructure.close()
+
+
+def _of_the_ledger(infrastructure: Infrastructure, tenant: Tenant) -> list[Check]:
+    checks = []
+    try:
+        for name, make in _OF_THE_LEDGER.items():
+            try:
+                checks.append(make(infrastructure, tenant))
+            except MemorialeError as error:
+                checks.append(Check.failed(name, error.message))
+        return checks
+    finally:
+        tenant.close()
+
+
+def _blamed(error: MemorialeError) -> Iterator[Check]:
+    """The check that a failure to open the ledger belongs to; the others were not made."""
+    if error.field in ("keystore", "master_key"):
+        name = "keys"
+    elif error.code in ("not_migrated", "database_newer", "migration_changed"):
+        name = "schema"
+    else:
+        name = "server version" if error.code == "server_too_old" else "database"
+    yield Check.failed(name, error.message)
+    yield from (c for c in _not_tried(f"the check {name!r} failed") if c.name != name)
+
+
+def _not_tried(why: str) -> list[Check]:
+    return [Check.not_tried(name, why) for name in _OF_THE_LEDGER]
