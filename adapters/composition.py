@@ -21,6 +21,7 @@ from memoriale.domain.keys import KeyStore
 
 if TYPE_CHECKING:
     from memoriale.adapters.application.comparing import Comparing
+    from memoriale.adapters.application.deciding import Deciding
     from memoriale.adapters.application.recalling import Recalling
     from memoriale.adapters.embedded.server import EmbeddedServer
     from memoriale.adapters.embeddings.cache import EmbeddingCache
@@ -142,6 +143,16 @@ class Tenant:
     def writing(self) -> Writing:
         """Writes."""
         return self._once("writing", lambda: Writing(self.log, self.reading))
+
+    @property
+    def deciding(self) -> "Deciding":
+        """Changes by the rules of the stores."""
+        from memoriale.adapters.application.deciding import Deciding
+        from memoriale.adapters.application.slices import Slices
+
+        self.log.require_its_keys()
+        clock = self._shared.clock or self.log.reader.clock
+        return self._once("deciding", lambda: Deciding(self.log, Slices(self.log), clock))
 
     @property
     def branching(self) -> Branching:

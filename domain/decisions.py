@@ -158,6 +158,26 @@ def decide_correct(
     return _change(state, event, stamp, branch, stream_id)
 
 
+def decide_replace(
+    command: Remember,
+    state: MemoryState,
+    aspect: str | None,
+    stamp: Stamp,
+    branch: UUID,
+    stream_id: UUID,
+) -> Draft:
+    """
+    The event that replaces a memory's content and payload as a store says.
+
+    Raises:
+        InputError: The memory is not current.
+    """
+    require_current(state)
+    header = _content_header(command, aspect)
+    body = CorrectedBody(payload=payload_of(command), reason=command.reason)
+    return _change(state, Corrected(header=header, body=body), stamp, branch, stream_id)
+
+
 def decide_amend(
     command: Amend, state: MemoryState, stamp: Stamp, branch: UUID, stream_id: UUID
 ) -> Draft:
@@ -196,17 +216,23 @@ def decide_amend(
 
 
 def decide_invalidate(
-    command: Invalidate, state: MemoryState, stamp: Stamp, branch: UUID, stream_id: UUID
+    command: Invalidate,
+    state: MemoryState,
+    stamp: Stamp,
+    branch: UUID,
+    stream_id: UUID,
+    replaced_by: UUID | None = None,
 ) -> Draft:
     """
-    The event that ends a memory.
+    The event that ends a memory; ``replaced_by`` names the one that stands in its place.
 
     Raises:
         InputError: The memory is not current.
     """
     require_current(state)
     event = Invalidated(
-        header=InvalidatedHeader(reason_code=command.because), body=Body(reason=command.reason)
+        header=InvalidatedHeader(reason_code=command.because, replaced_by=replaced_by),
+        body=Body(reason=command.reason),
     )
     return _change(state, event, stamp, branch, stream_id)
 

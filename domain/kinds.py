@@ -81,7 +81,25 @@ class KindTable:
         return list(self._kinds)
 
 
+_TABLE: Final = (
+    Kind("note", ("user", "resource", "session", "agent")),
+    Kind("fact", ("user",)),
+    Kind("message", ("resource", "session", "user")),
+    Kind("profile_field", ("user",), recalled=False),
+    Kind("entity", ("user",)),
+    Kind("entity_fact", ("user",)),
+    Kind("entity_event", ("user",)),
+    Kind("relationship", ("user",)),
+    Kind("decision", ("agent", "session")),
+    Kind("learning", ("user", "agent")),
+    Kind("correction", ("agent", "user")),
+    Kind("procedure", ("user", "agent"), recalled=False),
+    Kind("summary", ("session",), recalled=False),
+    Kind("file_entry", ("agent", "user"), recalled=False),
+    Kind("node", ("user",)),
+    Kind("edge", ("user",)),
+)
+
 KINDS: Final = KindTable()
-KINDS.register(Kind("note", ("user", "resource", "session", "agent")))
-KINDS.register(Kind("fact", ("user",)))
-KINDS.register(Kind("message", ("resource", "session", "user")))
+for _kind in _TABLE:
+    KINDS.register(_kind)

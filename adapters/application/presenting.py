@@ -132,7 +132,7 @@ class Presenter:
         """A folded memory for its reader."""
         columns, payload = state.columns, state.payload
         names = self._identities.names([columns.owner, *columns.about])
-        details = {} if payload is None else payload.model_dump(exclude_none=True)
+        details = {} if payload is None else payload.model_dump(exclude_defaults=True)
         for known in ("kind", "content", "subject"):
             details.pop(known, None)
         return MemoryRecord(

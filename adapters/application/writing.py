@@ -3,11 +3,20 @@
 import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from memoriale.adapters.application.branching import BranchView, branch_scope
+from memoriale.adapters.application.drafting import (
+    Drafting,
+    Owner,
+    Planned,
+    owner_subject,
+    request_of_command,
+    require_branch_of,
+    require_viewers,
+)
 from memoriale.adapters.application.reading import Reading, unknown_memory
 from memoriale.adapters.application.tenant_log import TenantLog
 from memoriale.adapters.keys import tags
@@ -19,7 +28,6 @@ from memoriale.domain.commands import (
     Invalidate,
     Reinstate,
     Remember,
-    as_given,
 )
 from memoriale.domain.decisions import (
     Birth,
@@ -33,42 +41,19 @@ from memoriale.domain.decisions import (
     decide_supersede,
     require_current,
 )
-from memoriale.domain.errors import ConflictError, InputError, MemorialeError, RefusedError
+from memoriale.domain.errors import ConflictError, MemorialeError
 from memoriale.domain.events import NewEvent
 from memoriale.domain.guards import Guard, NothingNew
 from memoriale.domain.holds import HOLD_KIND, active_holds, no_new_hold, refuse_if_held
-from memoriale.domain.keys import PersonKey, Subject
-from memoriale.domain.kinds import KINDS
 from memoriale.domain.memory import MemoryState, Status
 from memoriale.domain.principal import Principal, Right
 from memoriale.domain.receipt import Receipt
 from memoriale.domain.record import AppendReceipt
-from memoriale.domain.values import canonical_json
 
 MAX_ATTEMPTS: Final = 64
 _PAUSE_SECONDS: Final = 0.002
 
 Change = Correct | Amend | Invalidate | Reinstate
-
-
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """The events of one append, its guards, and which event answers for the command."""
-
-    events: list[NewEvent]
-    guards: tuple[Guard, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Owner:
-    """The owner of a memory to be made, and the persons it is about."""
-
-    key: PersonKey
-    about: tuple[PersonKey, ...]
-
-    @property
-    def sealed_for(self) -> tuple[PersonKey, ...]:
-        return self.about or (self.key,)
 
 
 class Writing:
@@ -77,6 +62,7 @@ class Writing:
     def __init__(self, log: TenantLog, reading: Reading) -> None:
         self._log = log
         self._reading = reading
+        self._drafting = Drafting(log)
 
     def remember(self, principal: Principal, branch: BranchView, command: Remember) -> Receipt:
         """
@@ -163,10 +149,10 @@ class Writing:
     def _plan_remember(
         self, principal: Principal, branch: BranchView, command: Remember
     ) -> Planned:
-        _require_viewers(principal, command)
-        owner = self._owner(principal, command)
-        _require_scope(branch, owner.key.pseudonym)
-        birth = self._birth(branch, command, owner)
+        require_viewers(principal, command)
+        owner = self._drafting.owner(owner_subject(principal, command), command.about)
+        require_branch_of(branch, owner.key.pseudonym)
+        birth = self._drafting.birth(branch, command, owner)
         stamp = self._log.identities.stamp(principal, command.correlation_id, command.causation_id)
         drafts = [decide_remember(command, birth, stamp)]
         guards: tuple[Guard, ...] = ()
@@ -182,11 +168,11 @@ class Writing:
         scope = self.scope(principal, branch)
         after = self._log.head() - 1
         state = self._reading.memory(command.memory_id, branch, scope)
-        _require_scope(branch, state.columns.owner)
+        require_branch_of(branch, state.columns.owner)
         if state.columns.owner not in identities.scope(principal).owners:
             principal.require(Right.REVIEW)
         stamp = identities.stamp(principal, command.correlation_id, command.causation_id)
-        stream = self._stream(command.memory_id, branch)
+        stream = self._drafting.stream(command.memory_id, branch)
         drafts, guards = [_decide(command, state, stamp, branch.branch.id, stream)], []
         if isinstance(command, Invalidate):
             guards += self._check_holds(state, command, after)
@@ -195,7 +181,7 @@ class Writing:
             drafts += self._supersede(rivals, state.memory_id, stamp, branch)
             columns = state.columns
             guards.append(NothingNew(columns.owner, state.kind, after, branch.branch.id))
-        owner = self._owner_of(state)
+        owner = self._drafting.owner_of(state)
         return self._planned(principal, branch, command, owner, drafts, tuple(guards))
 
     def scope(self, principal: Principal, branch: BranchView) -> AccessScope:
@@ -216,50 +202,15 @@ class Writing:
         asked = command.idempotency_key
         tagged = replace(
             first.columns,
-            request_tag=tags.request_tag(key, _request(principal, branch, command)),
+            request_tag=tags.request_tag(key, request_of_command(principal, branch, command)),
             content_tag=None if content is None else tags.content_tag(key, content),
             idempotency_tag=None if asked is None else tags.idempotency_tag(key, asked),
         )
         events = [NewEvent(first.event, tagged, owner.sealed_for)]
         for draft in drafts[1:]:
-            sealed_for = self._sealing_set(draft)
+            sealed_for = self._drafting.sealing_set(draft)
             events.append(NewEvent(draft.event, draft.columns, sealed_for))
         return Planned(events, guards)
-
-    def _owner(self, principal: Principal, command: Remember) -> Owner:
-        subject = _owner_subject(principal, command)
-        about = [Subject("user", name) for name in command.about]
-        keys = self._log.identities.keys([subject, *about])
-        return Owner(keys[0], tuple(keys[1:]))
-
-    def _owner_of(self, state: MemoryState) -> Owner:
-        columns = state.columns
-        keys = self._log.identities.by_pseudonyms([columns.owner, *columns.about])
-        return Owner(keys[0], keys[1:])
-
-    def _sealing_set(self, draft: Draft) -> tuple[PersonKey, ...]:
-        wanted = draft.columns.about or (draft.columns.owner,)
-        return self._log.identities.by_pseudonyms(wanted)
-
-    def _birth(self, branch: BranchView, command: Remember, owner: Owner) -> Birth:
-        key = self._log.identities.tag_key(owner.key)
-        asked = command.idempotency_key
-        memory_id = uuid4() if asked is None else tags.memory_id(key, command.kind, asked)
-        namespace, run = command.namespace, command.source_run
-        identities = self._log.identities
-        return Birth(
-            memory_id=memory_id,
-            stream_id=self._stream(memory_id, branch),
-            branch=branch.branch.id,
-            owner=owner.key.pseudonym,
-            owner_type=owner.key.subject.type,
-            about=tuple(person.pseudonym for person in owner.about),
-            namespace_tags=()
-            if namespace is None
-            else tuple(tags.namespace_tags(identities.tag_key(identities.tenant()), namespace)),
-            aspect=None if command.subject is None else tags.aspect_tag(key, command.subject).hex(),
-            source_run=None if run is None else identities.key(Subject("run", run)).pseudonym,
-        )
 
     def _replaced(
         self, branch: BranchView, command: Remember, birth: Birth, after: int
@@ -291,7 +242,7 @@ class Writing:
     def _supersede(
         self, states: list[MemoryState], by: UUID, stamp: Stamp, branch: BranchView
     ) -> list[Draft]:
-        streams = {s.memory_id: self._stream(s.memory_id, branch) for s in states}
+        streams = {s.memory_id: self._drafting.stream(s.memory_id, branch) for s in states}
         return decide_supersede(states, by, stamp, branch.branch.id, streams)
 
     def _check_holds(self, state: MemoryState, command: Invalidate, after: int) -> list[Guard]:
@@ -299,10 +250,6 @@ class Writing:
         rows = self._log.reader.slice(owner, HOLD_KIND)
         refuse_if_held(active_holds(self._log.mapper.decode(rows)), command.because)
         return [no_new_hold(owner, after)]
-
-    def _stream(self, memory_id: UUID, branch: BranchView) -> UUID:
-        key = self._log.identities.tag_key(self._log.identities.tenant())
-        return tags.stream_id(key, memory_id, branch.branch.id)
 
 
 def _decide(command: Change, state: MemoryState, stamp: Stamp, branch: UUID, stream: UUID) -> Draft:
@@ -313,60 +260,3 @@ def _decide(command: Change, state: MemoryState, stamp: Stamp, branch: UUID, str
     if isinstance(command, Invalidate):
         return decide_invalidate(command, state, stamp, branch, stream)
     return decide_reinstate(command, state, stamp, branch, stream)
-
-
-def _owner_subject(principal: Principal, command: Remember) -> Subject:
-    types = (command.owner,) if command.owner else KINDS.require(command.kind).owners
-    found = (principal.identity(type_) for type_ in types)
-    owner = next((subject for subject in found if subject is not None), None)
-    if owner is None:
-        raise InputError(
-            f"a memory of kind {command.kind} needs an owner; the principal has no "
-            f"{' or '.join(types)}.",
-            code="no_owner",
-            field=types[0],
-            allowed=list(types),
-        )
-    return owner
-
-
-def _require_viewers(principal: Principal, command: Remember) -> None:
-    """A memory for the same user, agent or team says nothing unless the caller has one."""
-    wanted = command.visibility.value
-    if wanted in ("user", "agent", "team") and getattr(principal, wanted) is None:
-        raise InputError(
-            f"visibility {wanted} needs a principal with a {wanted}.",
-            code="no_viewer",
-            field="visibility",
-            value=wanted,
-            allowed=["owner", "tenant"],
-        )
-
-
-def _require_scope(branch: BranchView, owner: UUID) -> None:
-    if branch.branch.owner is not None and owner not in (
-        branch.branch.owner,
-        branch.branch.parent_owner,
-    ):
-        raise RefusedError(
-            "this branch holds the memories of another owner alone; remember on that owner's "
-            "behalf, or on another branch.",
-            code="wrong_branch",
-            field="branch",
-            value=branch.branch.name,
-        )
-
-
-def _request(principal: Principal, branch: BranchView, command: Command) -> bytes:
-    who = {
-        name: getattr(principal, name)
-        for name in ("user", "agent", "resource", "session", "team", "actor", "on_behalf_of")
-    }
-    return canonical_json(
-        {
-            "command": type(command).__name__.lower(),
-            "arguments": as_given(command),
-            "principal": {**who, "tenant": principal.tenant},
-            "branch": str(branch.branch.id),
-        }
-    )

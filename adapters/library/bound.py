@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from memoriale.adapters.application.branching import BranchView, branch_scope
 from memoriale.adapters.application.presenting import Presenter
@@ -44,6 +44,14 @@ class Bound:
             )
         self.services.gate.allow(self.principal, command, *rights)
 
+    def rebound(self, principal: Principal) -> Self:
+        """A handle of the same kind on the same branch for another principal of the tenant."""
+        return type(self)(self.services, self._settings, principal, self.branch_name)
+
+    def branch_view(self) -> BranchView:
+        """The branch that the handle acts on, for surfaces of this package."""
+        return self._resolved()
+
     def _reader_scope(self, command: str, all_owners: bool) -> AccessScope:
         rights = (Right.AUDIT, Right.CONTENT) if all_owners else ()
         self.allow(command, Right.USE, *rights)
@@ -66,7 +74,8 @@ class Bound:
         principal = self.principal if actor is None else replace(self.principal, actor=actor)
         return principal, rest
 
-    def _remember_command(self, content: Any, given: dict[str, Any]) -> commands.Remember:
+    def remember_command(self, content: Any, given: dict[str, Any]) -> commands.Remember:
+        """A checked command from the arguments of ``remember``; None counts as not given."""
         given = {k: v for k, v in given.items() if v is not None}
         if self.principal.namespace is not None:
             given.setdefault("namespace", self.principal.namespace)

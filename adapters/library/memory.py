@@ -129,7 +129,7 @@ class Memory(Comparisons, Bound):
         """
         self.allow("remember", Right.USE)
         principal, rest = self._acting(given)
-        command = self._remember_command(content, rest)
+        command = self.remember_command(content, rest)
         return self.services.writing.remember(principal, self._resolved(), command)
 
     def remember_many(self, items: Iterable[str | Mapping[str, Any]]) -> Answers:
@@ -186,7 +186,7 @@ class Memory(Comparisons, Bound):
         for item in items:
             try:
                 principal, given = self._for_item(item)
-                good.append((principal, self._remember_command(given.pop("content", None), given)))
+                good.append((principal, self.remember_command(given.pop("content", None), given)))
                 answers.append(None)
             except InputError as error:
                 answers.append(error)

@@ -42,7 +42,7 @@ _LATEST: Final = (
     " AND e.memory_id <= m.id ORDER BY e.memory_id DESC, e.index DESC LIMIT 1) AS e"
 ).format(columns=select_list("e"))
 _OF_SLICE: Final = (
-    _HERE + "AND (e.owner, e.kind) >= (%(owner)s, %(kind)s)"
+    _HERE + "AND (e.owner, e.kind, e.index) > (%(owner)s, %(kind)s, %(after)s)"
     " AND (e.owner, e.kind, e.index) <= (%(owner)s, %(kind)s, %(up_to)s)"
     " AND (%(branches)s::uuid[] IS NULL OR e.branch = ANY (%(branches)s::uuid[])) "
 )
@@ -235,6 +235,7 @@ class LedgerReader:
         kind: str,
         up_to: int | None = None,
         branches: Sequence[UUID] | None = None,
+        after: int = -1,
     ) -> list[Row]:
         """
         The events of one owner and kind, by index.
@@ -244,8 +245,9 @@ class LedgerReader:
             kind: The kind of memory.
             up_to: The last index that counts; None for all.
             branches: Only events on these branches; None for all.
+            after: The index before the first one.
         """
-        return self._rows(_SLICE, **_slice(owner, kind, up_to, branches))
+        return self._rows(_SLICE, **_slice(owner, kind, up_to, branches, after))
 
     def aspect(
         self,
@@ -393,11 +395,16 @@ class LedgerReader:
 
 
 def _slice(
-    owner: UUID, kind: str, up_to: int | None, branches: Sequence[UUID] | None
+    owner: UUID,
+    kind: str,
+    up_to: int | None,
+    branches: Sequence[UUID] | None,
+    after: int = -1,
 ) -> dict[str, Any]:
     return {
         "owner": owner,
         "kind": kind,
+        "after": after,
         "up_to": _END if up_to is None else up_to,
         "branches": None if branches is None else list(branches),
     }

@@ -77,8 +77,10 @@ def formats() -> dict[str, dict[str, Any]]:
         header, body = parts(cls)
         stored = {"log": cls.LOG, "header": schema(header), "body": schema(body)}
         found[cls.TOPIC] = {str(cls.SCHEMA_VERSION): stored}
-    kinds = {f"payload {kind}": {"1": schema(payload_model(kind))} for kind in KINDS_THAT_SHIP}
-    return {**found, **kinds}
+    for kind in KINDS_THAT_SHIP:
+        model = payload_model(kind)
+        found[f"payload {kind}"] = {str(model.FORMAT): schema(model)}
+    return found
 
 
 def texts(node: Any, within: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -102,6 +104,17 @@ def test_a_released_format_never_changes(name: str) -> None:
     golden = json.loads(GOLDEN.read_text())
     for version, stored in formats()[name].items():
         assert golden[name][version] == stored
+
+
+@pytest.mark.parametrize("kind", KINDS_THAT_SHIP)
+def test_a_payload_only_ever_gains_fields(kind: str) -> None:
+    """Each form of a payload reads what earlier forms wrote: its new fields may be missing."""
+    golden = json.loads(GOLDEN.read_text())[f"payload {kind}"]
+    for number in range(1, len(golden)):
+        before, now = golden[str(number)], golden[str(number + 1)]
+        kept = {name: now["properties"][name] for name in before["properties"]}
+        assert kept == before["properties"]
+        assert now["required"] == before["required"]
 
 
 def test_the_golden_file_holds_every_format_ever_released() -> None:

@@ -6,7 +6,6 @@ from copy import copy
 import pytest
 from pydantic import ValidationError
 
-from memoriale.domain import payloads
 from memoriale.domain.errors import InputError
 from memoriale.domain.events import RememberedBody
 from memoriale.domain.kinds import KINDS, RESERVED_KINDS, Kind, KindTable
@@ -18,6 +17,7 @@ from memoriale.domain.payloads import (
     payload_model,
     register_payload,
 )
+from memoriale.domain.payloads import base as payloads
 
 
 class Recipe(Payload):

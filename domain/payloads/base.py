@@ -1,6 +1,6 @@
-"""What a memory of each kind holds. All of it is sealed: it may be personal data."""
+"""The base of payloads, and the table that says which model holds the memories of a kind."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, SerializeAsAny
 
@@ -13,31 +13,15 @@ class Payload(BaseModel):
     Base of payloads. Stored for ever, so a field is only ever added with an empty default.
 
     ``kind`` names the row of the table of kinds; ``content`` is the text that recall searches.
+    ``FORMAT`` counts how often fields were added, from 1.
     """
+
+    FORMAT: ClassVar[int] = 1
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: str
     content: str
-
-
-class Note(Payload):
-    """Anything worth remembering."""
-
-
-class Fact(Payload):
-    """A statement about somebody. One is current for each ``subject`` of an owner and branch."""
-
-    subject: str | None = None
-    """The aspect that the fact is about, such as ``preference:contact``."""
-
-
-class Message(Payload):
-    """One turn of a conversation, by ``speaker`` in ``role``; ``caption`` tells an image."""
-
-    speaker: str | None = None
-    role: str | None = None
-    caption: str | None = None
 
 
 _MODELS: dict[str, type[Payload]] = {}
@@ -91,7 +75,3 @@ def _parsed(value: Any) -> Any:
 
 AnyPayload = Annotated[SerializeAsAny[Payload], BeforeValidator(_parsed)]
 """A payload of any registered kind; the field ``kind`` tells which."""
-
-register_payload("note", Note)
-register_payload("fact", Fact)
-register_payload("message", Message)

@@ -1,0 +1,321 @@
+"""Stores decide here: what an owner has is folded, a rule says what changes, one append does it."""
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, Final
+from uuid import UUID
+
+from memoriale.adapters.application.branching import BranchView, branch_scope
+from memoriale.adapters.application.drafting import (
+    Drafting,
+    Owner,
+    Planned,
+    request_of,
+    require_branch_of,
+    require_viewers,
+)
+from memoriale.adapters.application.slices import Slices
+from memoriale.adapters.application.tenant_log import TenantLog
+from memoriale.adapters.keys import tags
+from memoriale.domain.commands import Invalidate, Reinstate
+from memoriale.domain.decisions import (
+    Draft,
+    Stamp,
+    decide_amend,
+    decide_invalidate,
+    decide_reinstate,
+    decide_remember,
+    decide_replace,
+)
+from memoriale.domain.errors import ConflictError
+from memoriale.domain.events import NewEvent
+from memoriale.domain.guards import Guard, NothingNew
+from memoriale.domain.holds import (
+    HELD_REASONS,
+    HOLD_KIND,
+    active_holds,
+    no_new_hold,
+    refuse_if_held,
+)
+from memoriale.domain.keys import PersonKey, Subject
+from memoriale.domain.memory import MemoryState, Status
+from memoriale.domain.principal import Principal, Right
+from memoriale.domain.record import AppendReceipt
+from memoriale.domain.steps import Adjust, Decision, End, Make, Replace, Revive, Slice, Step
+
+MAX_ATTEMPTS: Final = 64
+_PAUSE_SECONDS: Final = 0.002
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """
+    What a store was asked.
+
+    Args:
+        command: Its name, such as ``facts.add``.
+        arguments: As given, as JSON values; a repeated idempotency key must bring the same.
+        idempotency_key: The caller's; a repeated request with it changes nothing.
+        correlation_id: What the events belong to.
+        causation_id: The event that made the caller ask.
+    """
+
+    command: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+    idempotency_key: str | None = None
+    correlation_id: UUID | None = None
+    causation_id: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """
+    What became of a request.
+
+    Args:
+        steps: What was decided; empty when nothing had to change.
+        receipt: Of the append; None when nothing had to change.
+        slice: What the decision rested on.
+    """
+
+    steps: tuple[Step, ...]
+    receipt: AppendReceipt | None
+    slice: Slice
+
+
+class Deciding:
+    """Changes what one owner has of some kinds, by the rules of a store."""
+
+    def __init__(self, log: TenantLog, slices: Slices, clock: Callable[[], datetime]) -> None:
+        self._log = log
+        self._slices = slices
+        self._clock = clock
+        self._drafting = Drafting(log)
+
+    def read(
+        self,
+        principal: Principal,
+        branch: BranchView,
+        owner: Subject,
+        kinds: Sequence[str],
+        limit: int | None = None,
+        now: datetime | None = None,
+    ) -> Slice | None:
+        """
+        What an owner has, without making the owner known; None when the tenant never saw it.
+
+        Args:
+            principal: Who asks; what it may not see is left out.
+            branch: As which branch sees it.
+            owner: Whose.
+            kinds: Of which kinds.
+            limit: Last index that counts; None for all.
+            now: The time of the read; None asks the clock.
+        """
+        known = self._log.identities.find(owner)
+        if known is None:
+            return None
+        return self._slice(principal, known, kinds, branch, limit, now)
+
+    def decide(
+        self,
+        principal: Principal,
+        branch: BranchView,
+        owner: Subject,
+        kinds: Sequence[str],
+        decision: Decision,
+        request: Request,
+    ) -> Decided:
+        """
+        Folds, decides, appends; and again when somebody else changed the same kinds meanwhile.
+
+        Args:
+            principal: Who asks; another owner's memories need the right ``review``.
+            branch: Where.
+            owner: Whose memories; made known when new.
+            kinds: All kinds that the decision looks at or makes.
+            decision: The rule.
+            request: What was asked.
+
+        Raises:
+            InputError: From the rule; nothing was stored.
+            RefusedError: Held, or the branch holds another owner's memories.
+            MissingRightError: Somebody else's memories, without the right ``review``.
+            ConflictError: Others kept changing them.
+            UnavailableError: The database cannot be reached.
+        """
+        own = {*principal.identities(), Subject("tenant", principal.tenant)}
+        if owner not in own:
+            principal.require(Right.REVIEW)
+        key = self._drafting.owner(owner).key
+        require_branch_of(branch, key.pseudonym)
+        for attempt in range(MAX_ATTEMPTS):
+            seen = self._slice(principal, key, kinds, branch)
+            steps = tuple(decision(seen))
+            if not steps:
+                return Decided((), None, seen)
+            planned = self._planned(principal, branch, key, kinds, seen, steps, request)
+            try:
+                return Decided(steps, self._log.save(planned.events, planned.guards), seen)
+            except ConflictError:
+                if attempt == MAX_ATTEMPTS - 1:
+                    raise
+                time.sleep(random.uniform(0, _PAUSE_SECONDS * (attempt + 1)))
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+    def _slice(
+        self,
+        principal: Principal,
+        owner: PersonKey,
+        kinds: Sequence[str],
+        branch: BranchView,
+        limit: int | None = None,
+        now: datetime | None = None,
+    ) -> Slice:
+        states, index = self._slices.read(owner.pseudonym, kinds, branch, limit)
+        scope = branch_scope(self._log.identities.scope(principal), branch)
+        return Slice(
+            owner=owner.pseudonym,
+            states={i: state for i, state in states.items() if scope.allows(state.columns)},
+            index=index,
+            now=self._clock() if now is None else now,
+            content_tag=lambda text: self._drafting.content_tag(owner, text),
+            held=lambda: bool(self._holds(owner.pseudonym)),
+        )
+
+    def _planned(
+        self,
+        principal: Principal,
+        branch: BranchView,
+        owner: PersonKey,
+        kinds: Sequence[str],
+        seen: Slice,
+        steps: Sequence[Step],
+        request: Request,
+    ) -> Planned:
+        stamp = self._log.identities.stamp(principal, request.correlation_id, request.causation_id)
+        events: list[NewEvent] = []
+        states = dict(seen.states)
+        for step in steps:
+            events.append(self._event(principal, branch, owner, step, stamp, states))
+        guards: list[Guard] = [
+            NothingNew(owner.pseudonym, kind, seen.index, branch.branch.id) for kind in kinds
+        ]
+        guards += self._check_holds(owner.pseudonym, steps, seen.index)
+        events[0] = self._answering(principal, branch, owner, events[0], request)
+        return Planned(events, tuple(guards))
+
+    def _event(
+        self,
+        principal: Principal,
+        branch: BranchView,
+        owner: PersonKey,
+        step: Step,
+        stamp: Stamp,
+        states: dict[UUID, MemoryState],
+    ) -> NewEvent:
+        if isinstance(step, Make):
+            require_viewers(principal, step.command)
+            whole = self._drafting.owner(owner.subject, step.command.about)
+            whole = Owner(owner, whole.about)
+            birth = self._drafting.birth(branch, step.command, whole, step.memory_id)
+            draft = decide_remember(step.command, birth, stamp)
+            states[step.memory_id] = _made(step, draft)
+            return self._tagged(owner, draft, step.command.content, whole.sealed_for)
+        # A second step for one memory goes on from the first one's place in the stream.
+        state = states[step.memory_id]
+        stream = self._drafting.stream(state.memory_id, branch)
+        draft = self._change(owner, step, state, stamp, branch.branch.id, stream)
+        states[state.memory_id] = _after(step, state, draft)
+        content = step.command.content if isinstance(step, Replace) else None
+        return self._tagged(owner, draft, content, self._drafting.sealing_set(draft))
+
+    def _change(
+        self,
+        owner: PersonKey,
+        step: Replace | Adjust | End | Revive,
+        state: MemoryState,
+        stamp: Stamp,
+        branch: UUID,
+        stream: UUID,
+    ) -> Draft:
+        if isinstance(step, Replace):
+            aspect = self._drafting.aspect(owner, step.command)
+            return decide_replace(step.command, state, aspect, stamp, branch, stream)
+        if isinstance(step, Adjust):
+            return decide_amend(step.command, state, stamp, branch, stream)
+        if isinstance(step, Revive):
+            command = Reinstate(memory_id=state.memory_id, reason=step.reason)
+            return decide_reinstate(command, state, stamp, branch, stream)
+        ended = Invalidate(memory_id=state.memory_id, because=step.because, reason=step.reason)
+        return decide_invalidate(ended, state, stamp, branch, stream, step.replaced_by)
+
+    def _tagged(
+        self,
+        owner: PersonKey,
+        draft: Draft,
+        content: str | None,
+        sealed_for: tuple[PersonKey, ...],
+    ) -> NewEvent:
+        if content is None:
+            return NewEvent(draft.event, draft.columns, sealed_for)
+        tag = self._drafting.content_tag(owner, content)
+        return NewEvent(draft.event, replace(draft.columns, content_tag=tag), sealed_for)
+
+    def _answering(
+        self,
+        principal: Principal,
+        branch: BranchView,
+        owner: PersonKey,
+        first: NewEvent,
+        request: Request,
+    ) -> NewEvent:
+        key, asked = self._log.identities.tag_key(owner), request.idempotency_key
+        canonical = request_of(principal, branch, request.command, request.arguments)
+        columns = replace(
+            first.columns,
+            request_tag=tags.request_tag(key, canonical),
+            idempotency_tag=None if asked is None else tags.idempotency_tag(key, asked),
+        )
+        return replace(first, columns=columns)
+
+    def _check_holds(self, owner: UUID, steps: Sequence[Step], index: int) -> list[Guard]:
+        ended = [s for s in steps if isinstance(s, End) and s.because in HELD_REASONS]
+        if not ended:
+            return []
+        holds = self._holds(owner)
+        for step in ended:
+            refuse_if_held(holds, step.because)
+        return [no_new_hold(owner, index)]
+
+    def _holds(self, owner: UUID) -> list[UUID]:
+        return active_holds(self._log.mapper.decode(self._log.reader.slice(owner, HOLD_KIND)))
+
+
+def _made(step: Make, draft: Draft) -> MemoryState:
+    """A memory that a later step of the same append may name; its place is not known yet."""
+    unknown = datetime.min.replace(tzinfo=UTC)
+    return MemoryState(
+        memory_id=step.memory_id,
+        kind=step.command.kind,
+        columns=draft.columns,
+        status=Status.CURRENT,
+        version=1,
+        first_index=-1,
+        index=-1,
+        created_at=unknown,
+        changed_at=unknown,
+    )
+
+
+def _after(step: Step, state: MemoryState, draft: Draft) -> MemoryState:
+    """A memory as the next step of the same append finds it: its place, and whether current."""
+    status = state.status
+    if isinstance(step, Revive):
+        status = Status.CURRENT
+    elif isinstance(step, End):
+        status = Status.INVALIDATED
+    return replace(state, columns=draft.columns, status=status)
