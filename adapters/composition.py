@@ -1,6 +1,7 @@
 """The composition root: builds everything from one ``Settings``."""
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -8,6 +9,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from memoriale.adapters.application.access_log import Gate
+from memoriale.adapters.application.access_recording import AccessRecorder
 from memoriale.adapters.application.branching import Branching
 from memoriale.adapters.application.reading import Reading
 from memoriale.adapters.application.tenant_log import TenantLog
@@ -134,6 +136,15 @@ class Tenant:
         return self._once("gate", lambda: Gate(lambda: self.access))
 
     @property
+    def recorder(self) -> AccessRecorder:
+        """Records what callers are given."""
+        mode = self._shared.settings.access_log
+        return self._once(
+            "recorder",
+            lambda: AccessRecorder(lambda: self.access, lambda: self.log.identities, mode),
+        )
+
+    @property
     def reading(self) -> Reading:
         """Reads that need no view."""
         self.log.require_its_keys()
@@ -197,7 +208,21 @@ class Tenant:
         return self._shared.settings.views_folder / self.log.log_id.hex
 
     def close(self) -> None:
-        """Closes what was opened, views before the logs that they are posted from."""
+        """
+        Writes what is still to be recorded and closes what was opened, views before the logs
+        that they are posted from.
+
+        Raises:
+            UnavailableError: What callers were given could not be recorded.
+        """
+        # Outside the lock: what is still to be recorded opens the access log.
+        recorder = self._made.get("recorder")
+        with ExitStack() as closing:
+            closing.callback(self._close_rest)
+            if recorder is not None:
+                recorder.close()
+
+    def _close_rest(self) -> None:
         with self._lock:
             views = [made for name, made in self._made.items() if name.startswith("view ")]
             for opened in (*views, self._made.get("log"), self._made.get("access")):
@@ -239,7 +264,7 @@ class Tenants:
 
     def close(self) -> None:
         """Closes them all."""
-        with self._lock:
+        with self._lock, ExitStack() as closing:
             for tenant in self._open.values():
-                tenant.close()
+                closing.callback(tenant.close)
             self._open.clear()

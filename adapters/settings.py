@@ -15,6 +15,7 @@ from pydantic_settings import (
 from memoriale.adapters.embeddings.endpoint import API_KEY, BASE_URL, DEFAULT_URL, Endpoint
 from memoriale.domain.errors import InputError
 from memoriale.domain.fields import Limits
+from memoriale.domain.principal import ALL_RIGHTS, Right, parse_rights
 from memoriale.domain.text import MAX_CONTENT_BYTES, MAX_VALUE_BYTES, shown
 
 PREFIX: Final = "MEMORIALE_"
@@ -64,6 +65,10 @@ class Settings(BaseSettings):
         default=None, validation_alias=AliasChoices("openai_api_key", API_KEY)
     )
     """What it shows there; the variable is ``OPENAI_API_KEY``."""
+    access_log: str = Field(default="ids", pattern="^(off|ids|full)$")
+    """What is kept of each answer: nothing, which memories were given, or the question too."""
+    rights: str | None = None
+    """Rights that the command line asserts, with commas between; None: all. Not for the library."""
     max_content_bytes: int = Field(default=MAX_CONTENT_BYTES, ge=1, le=1_000_000_000)
     max_value_bytes: int = Field(default=MAX_VALUE_BYTES, ge=1, le=1_000_000_000)
     wait: float = Field(default=2.0, ge=0, le=3600)
@@ -94,6 +99,14 @@ class Settings(BaseSettings):
             ZoneInfo(value)
         except (ZoneInfoNotFoundError, ValueError, OSError):
             raise ValueError("a zone name such as Europe/Rome") from None
+        return value
+
+    @field_validator("rights")
+    @classmethod
+    def _known_rights(cls, value: str | None) -> str | None:
+        names = [] if value is None else split_rights(value)
+        if not set(names) <= {right.value for right in Right}:
+            raise ValueError(f"names of {', '.join(Right)} with commas between")
         return value
 
     @field_validator(*_PATHS, mode="before")
@@ -156,6 +169,11 @@ class Settings(BaseSettings):
         """Sizes that commands may have."""
         return Limits(self.max_content_bytes, self.max_value_bytes)
 
+    @property
+    def asserted_rights(self) -> frozenset[Right]:
+        """What the command line may do."""
+        return ALL_RIGHTS if self.rights is None else parse_rights(split_rights(self.rights))
+
     def shown(self) -> dict[str, Any]:
         """The values as people may see them: addresses without their password."""
         values = self.model_dump(mode="json")
@@ -189,6 +207,11 @@ def load_settings(**arguments: Any) -> Settings:
         raise InputError(
             f"{FILE_NAME} cannot be read: {error}.", code="bad_setting", field=FILE_NAME
         ) from None
+
+
+def split_rights(text: str) -> list[str]:
+    """Names with commas between; an empty text has none."""
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def without_password(url: str) -> str:

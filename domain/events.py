@@ -253,6 +253,64 @@ class Exported(Event):
     body: Body | None
 
 
+class GivenHeader(Header):
+    """
+    Which memories a call handed to its caller, best or oldest first; never what was asked.
+
+    An answer with more than 500 memories stands in several events with one correlation id; those
+    after the first say in ``after_rank`` how many memories stand before theirs.
+    """
+
+    command: Code
+    """``recall``, ``list``, ``show``, ``history`` or ``diff``."""
+    at: int = Field(ge=0)
+    """When, by the clock of the process that answered: microseconds since 1970 in UTC."""
+    index: int = Field(ge=-1)
+    """Index of the memory log that the answer was given as of: its pin."""
+    pinned: bool = False
+    """Whether the caller asked as of a point; else the answer was the present one."""
+    behind: int = Field(ge=0)
+    """Events that the view had not posted yet."""
+    degraded: tuple[Code, ...] = ()
+    """Why the answer may have missed something."""
+    after_rank: int | None = Field(default=None, ge=1)
+    memory_ids: tuple[UUID, ...] = Field(default=(), max_length=500)
+    versions: tuple[int, ...] = Field(default=(), max_length=500)
+    """For each memory the index of the memory log that its version begins with."""
+
+
+class GivenBody(Body):
+    """What was asked, where the setting is ``full``; sealed for the person who asked."""
+
+    question: str | None = None
+
+
+class Recalled(Event):
+    """Memories were handed to a caller."""
+
+    TOPIC: ClassVar[str] = "access.recalled"
+    LOG: ClassVar[str] = "access"
+    header: GivenHeader
+    body: GivenBody | None
+
+
+class SettingChangedHeader(Header):
+    """A governing setting, its value from here on, and the one before."""
+
+    setting: Code
+    value: Code
+    before: Code
+
+
+class SettingChanged(Event):
+    """A setting that governs what a log holds has another value from here on."""
+
+    TOPIC: ClassVar[str] = "setting.changed"
+    LOG: ClassVar[str] = "access"
+    header: SettingChangedHeader
+    body: Body | None
+
+
 EVENT_TYPES: Final[tuple[type[Event], ...]] = (
     Remembered,
     Corrected,
@@ -263,6 +321,8 @@ EVENT_TYPES: Final[tuple[type[Event], ...]] = (
     Denied,
     RightUsed,
     Exported,
+    Recalled,
+    SettingChanged,
 )
 
 TOPICS: Final[dict[str, type[Event]]] = {cls.TOPIC: cls for cls in EVENT_TYPES}

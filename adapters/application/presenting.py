@@ -1,6 +1,6 @@
 """Memories and their history as callers see them: with names in place of pseudonyms."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from enum import Enum
 from typing import Any
@@ -72,6 +72,21 @@ class MemoryRecord:
     details: dict[str, Any]
     """Further fields of the kind, such as a message's speaker."""
 
+    def without_text(self) -> "MemoryRecord":
+        """The same without anything that people wrote."""
+        return replace(
+            self,
+            content=None,
+            source=None,
+            subject=None,
+            tags=(),
+            namespace=None,
+            metadata={},
+            evidence=(),
+            given_times={},
+            details={},
+        )
+
     def as_dict(self) -> dict[str, Any]:
         """As JSON values."""
         return {f.name: as_json(getattr(self, f.name)) for f in fields(self)}
@@ -109,6 +124,10 @@ class HistoryEntry:
     branch: str
     correlation_id: UUID
     causation_id: UUID | None
+
+    def without_text(self) -> "HistoryEntry":
+        """The same without anything that people wrote."""
+        return replace(self, content=None, reason=None)
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON values."""

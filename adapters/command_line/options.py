@@ -30,7 +30,7 @@ OnlyTags = Annotated[
     list[str] | None, Option("--tag", metavar="TAG", help="Only with this tag. May be repeated.")
 ]
 AllOwners = Annotated[
-    bool, Option("--all-owners", help="Whoever's it is. Rights: audit and content.")
+    bool, Option("--all-owners", help="Whoever's it is. Right: audit; its text: content.")
 ]
 Tenant = Annotated[str | None, Option("--tenant", help="Whose ledger. Default: MEMORIALE_TENANT.")]
 

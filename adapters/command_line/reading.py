@@ -41,7 +41,7 @@ def show(
     """
     Show one memory, current or not.
 
-    Right: use; audit and content for --all-owners.
+    Right: use; audit for --all-owners, and content for its text.
     """
     run = Invocation(common)
     with run.memory(caller, on.branch) as memory:
@@ -63,7 +63,7 @@ def history(
 
     What it said, who changed it, when and why.
 
-    Right: use; audit and content for --all-owners.
+    Right: use; audit for --all-owners, and content for its text.
     """
     run = Invocation(common)
     with run.memory(caller, on.branch) as memory:

@@ -1,12 +1,15 @@
 """What a memory handle is bound to: a principal, a branch and the services of a tenant."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final, Self
+from uuid import UUID
 
+from memoriale.adapters.application.access_recording import Given
 from memoriale.adapters.application.branching import BranchView, branch_scope
 from memoriale.adapters.application.presenting import Presenter
+from memoriale.adapters.application.reading import AsOf
 from memoriale.adapters.composition import Tenant
 from memoriale.adapters.settings import Settings
 from memoriale.domain import commands
@@ -52,12 +55,53 @@ class Bound:
         """The branch that the handle acts on, for surfaces of this package."""
         return self._resolved()
 
-    def _reader_scope(self, command: str, all_owners: bool) -> AccessScope:
-        rights = (Right.AUDIT, Right.CONTENT) if all_owners else ()
-        self.allow(command, Right.USE, *rights)
+    def _reader_scope(self, command: str, all_owners: bool) -> tuple[AccessScope, bool]:
+        """
+        What a read of one memory may see, and whether its text too: of all owners' memories an
+        auditor sees the headers, and the text only with the right ``content``.
+        """
+        text = not all_owners or Right.CONTENT in self.principal.rights
+        auditing = (Right.AUDIT, Right.CONTENT) if text else (Right.AUDIT,)
+        self.allow(command, *(auditing if all_owners else (Right.USE,)))
         identities = self.services.log.identities
         scope = identities.scope(self.principal, everything=all_owners)
-        return branch_scope(scope, self._resolved())
+        return branch_scope(scope, self._resolved()), text
+
+    def given(
+        self,
+        command: str,
+        memories: Iterable[tuple[UUID, int]],
+        *,
+        index: int,
+        as_of: AsOf = None,
+        behind: int = 0,
+        degraded: tuple[str, ...] = (),
+        branch: BranchView | None = None,
+        question: str | None = None,
+    ) -> None:
+        """
+        Puts what the caller is about to be given on record, for surfaces of this package.
+
+        Args:
+            command: By which call.
+            memories: In the order of the answer, with the index of their version.
+            index: The pin.
+            as_of: What the caller asked as of.
+            behind, degraded: What the answer may lack.
+            branch: Where; default: this handle's.
+            question: What was asked.
+        """
+        given = Given(
+            command=command,
+            memories=tuple(memories),
+            index=index,
+            branch=(branch or self._resolved()).branch.id,
+            pinned=as_of is not None,
+            behind=behind,
+            degraded=degraded,
+            question=question,
+        )
+        self.services.recorder.record(self.principal, given)
 
     def _resolved(self, name: str | None = None) -> BranchView:
         return self.services.branching.resolve(

@@ -1,8 +1,10 @@
 """What a handle says about branches side by side."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
+from uuid import UUID
 
+from memoriale.adapters.application.branching import BranchView
 from memoriale.adapters.application.comparing import (
     BranchDiff,
     BranchNode,
@@ -35,6 +37,17 @@ class Handle(Protocol):
     def branches(self) -> list[Branch]:
         """The branches that the principal may use."""
 
+    def given(
+        self,
+        command: str,
+        memories: Iterable[tuple[UUID, int]],
+        *,
+        index: int,
+        as_of: AsOf = None,
+        branch: BranchView | None = None,
+    ) -> None:
+        """Puts what the caller is about to be given on record."""
+
 
 class Comparisons:
     """The part of ``Memory`` that compares branches."""
@@ -63,7 +76,11 @@ class Comparisons:
         one, other = resolve(self.principal, a), resolve(self.principal, b)
         pin = self.services.reading.pin(as_of)
         answers = tuple(_answers(self, question, a, b, pin) for question in asked)
-        return self.services.comparing.diff(self.principal, one, other, pin.index, answers)
+        found = self.services.comparing.diff(self.principal, one, other, pin.index, answers)
+        entries = [entry for listed in found.entries.values() for entry in listed]
+        memories = [(entry.memory_id, entry.index) for entry in entries]
+        self.given("diff", memories, index=found.index, as_of=as_of, branch=other)
+        return found
 
     def tree(self: Handle) -> list[BranchNode]:
         """

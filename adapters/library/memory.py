@@ -3,16 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 from uuid import UUID
 
-from memoriale.adapters.application.presenting import (
-    HistoryEntry,
-    MemoryPage,
-    MemoryRecord,
-)
 from memoriale.adapters.application.reading import AsOf
-from memoriale.adapters.library.bound import PRINCIPAL_FIELDS, Bound
+from memoriale.adapters.library.bound import PRINCIPAL_FIELDS
 from memoriale.adapters.library.comparisons import Comparisons
 from memoriale.adapters.library.fields import (
     AmendFields,
@@ -20,14 +15,13 @@ from memoriale.adapters.library.fields import (
     InvalidateFields,
     RememberFields,
 )
+from memoriale.adapters.library.looking import Looking
 from memoriale.domain import commands
-from memoriale.domain.branches import NO_LIMIT, Branch
+from memoriale.domain.branches import Branch
 from memoriale.domain.errors import InputError, MemorialeError
-from memoriale.domain.fields import parse_id
 from memoriale.domain.principal import Principal, Right
 from memoriale.domain.receipt import Receipt
 from memoriale.domain.text import check_text
-from memoriale.domain.values import check_whole
 
 if TYPE_CHECKING:
     from memoriale.adapters.application.recalling import Recall
@@ -37,12 +31,9 @@ if TYPE_CHECKING:
 Answers = list[Receipt | MemorialeError]
 """For each item its receipt, or the error that refused it."""
 Branches = list[Branch]
-History = list[HistoryEntry]
-
-MAX_PAGE: Final = 1_000
 
 
-class Memory(Comparisons, Bound):
+class Memory(Comparisons, Looking):
     """
     A handle bound to one principal and one branch: cheap, immutable, safe to share between
     threads. Made by ``Ledger.memory``.
@@ -59,6 +50,7 @@ class Memory(Comparisons, Bound):
         Args:
             name: A branch that the principal may use; ``main`` always exists.
         """
+        self.allow("branch", Right.USE)
         self._resolved(name)
         return Memory(self.services, self._settings, self.principal, name)
 
@@ -305,85 +297,19 @@ class Memory(Comparisons, Bound):
             wait=self._settings.wait if wait is None else wait,
             strict=strict,
         )
-        return self.services.recalling.recall(self.principal, self._resolved(), question)
-
-    def show(
-        self, memory_id: UUID | str, *, as_of: AsOf = None, all_owners: bool = False
-    ) -> MemoryRecord:
-        """
-        One memory as the branch sees it, current or not.
-
-        Args:
-            memory_id: Its id.
-            as_of: As then: an index or a time.
-            all_owners: Whoever's it is; rights ``audit`` and ``content``.
-        """
-        scope = self._reader_scope("show", all_owners)
-        branch, pin = self._resolved(), self.services.reading.pin(as_of)
-        found = parse_id("memory_id", memory_id)
-        state = self.services.reading.memory(found, branch, scope, pin.limit)
-        return self._presenter(branch).memory(state)
-
-    def history(
-        self, memory_id: UUID | str, *, as_of: AsOf = None, all_owners: bool = False
-    ) -> History:
-        """Every version of a memory, oldest first; arguments as for ``show``."""
-        scope = self._reader_scope("history", all_owners)
-        branch, pin = self._resolved(), self.services.reading.pin(as_of)
-        found = parse_id("memory_id", memory_id)
-        events = self.services.reading.history(found, branch, scope, pin.limit)
-        return self._presenter(branch).history(events)
-
-    def list(
-        self,
-        *,
-        limit: int = 50,
-        after: int = -1,
-        kinds: Sequence[str] = (),
-        namespace: str | None = None,
-        tags: Sequence[str] = (),
-        as_of: AsOf = None,
-        valid_at: datetime | str | None = None,
-        wait: float | None = None,
-        strict: bool = False,
-    ) -> MemoryPage:
-        """
-        A page of the current memories that the principal may see, in the order in which they
-        were made. Each memory is met once on a walk through the pages.
-
-        Args:
-            limit: How many at most, 1..1000.
-            after: ``next`` of the page before; -1 for the first.
-            kinds, namespace, tags, as_of, valid_at, wait, strict: As for ``recall``.
-
-        Returns:
-            ``memories``, and ``next``: None when there are no more.
-        """
-        from memoriale.adapters.application.recalling import Question
-
-        self.allow("list", Right.USE)
-        check_whole("limit", limit, 1, MAX_PAGE)
-        check_whole("after", after, -1, NO_LIMIT)
-        question = Question(
-            query="every memory",
-            top_k=limit,
-            kinds=tuple(kinds),
-            namespace=namespace or self.principal.namespace,
-            tags=tuple(tags),
-            as_of=as_of,
-            valid_at=valid_at,
-            wait=self._settings.wait if wait is None else wait,
-            strict=strict,
-        )
         branch = self._resolved()
-        page = self.services.recalling.page(self.principal, branch, question, after)
-        presenter = self._presenter(branch)
-        return MemoryPage(
-            memories=tuple(presenter.memory(state) for state in page.states),
-            next=page.next,
-            index=page.index,
-            behind=page.behind,
+        found = self.services.recalling.recall(self.principal, branch, question)
+        self.given(
+            "recall",
+            ((hit.memory_id, hit.index) for hit in found),
+            index=found.index,
+            as_of=as_of,
+            behind=found.behind,
+            degraded=found.degraded,
+            branch=branch,
+            question=query,
         )
+        return found
 
     def _change(self, name: str, principal: Principal, command: "commands.Command") -> Receipt:
         self.allow(name, Right.USE)

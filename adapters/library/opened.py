@@ -41,11 +41,18 @@ class Opened:
         return self._tenants.get(check_tenant(name))
 
     def close(self) -> None:
-        """Waits for what is being written and lets go of everything. Closing twice is allowed."""
+        """
+        Waits for what is being written and lets go of everything. Closing twice is allowed.
+
+        Raises:
+            UnavailableError: What callers were given could not be written into an access log.
+        """
         if not self._closed and self._pid == os.getpid():
             self._closed = True
-            self._tenants.close()
-            self.infrastructure.close()
+            try:
+                self._tenants.close()
+            finally:
+                self.infrastructure.close()
 
     def __enter__(self) -> Self:
         return self

@@ -21,9 +21,8 @@ from memoriale.domain.errors import ForkedHandleError, InputError, MissingRightE
 from memoriale.domain.principal import Right
 from tests.fixtures.embedded import eventually
 from tests.fixtures.ledger import HASHING
+from tests.fixtures.surfaces import public
 
-FOR_SURFACES = {"allow", "store_many", "tenant"}
-"""Public methods that are there for other surfaces of the package."""
 SECONDS = 60.0
 
 Open = Callable[..., AsyncLedger]
@@ -35,11 +34,6 @@ def opened(shared_url: str, ledger_home: Path) -> Open:
     return lambda **more: memoriale.open_async(
         home=ledger_home, database_url=shared_url, embedder=HASHING, wait=30, **more
     )
-
-
-def public(cls: type) -> dict[str, Any]:
-    found = inspect.getmembers(cls, inspect.isfunction)
-    return {n: f for n, f in found if not n.startswith("_") and n not in FOR_SURFACES}
 
 
 @pytest.mark.parametrize(("sync", "twin"), [(Ledger, AsyncLedger), (Memory, AsyncMemory)])

@@ -44,7 +44,9 @@ def canary(field: str) -> str:
 def scene() -> Iterator[Scene]:
     with (
         temporary_home() as home,
-        memoriale.open(home=home, embedder=HASHING, wait=30, embedded_idle=0) as ledger,
+        memoriale.open(
+            home=home, embedder=HASHING, wait=30, embedded_idle=0, access_log="full"
+        ) as ledger,
     ):
         yield Scene(ledger, write_every_topic(ledger, home), home)
 
@@ -95,6 +97,7 @@ def write_every_topic(ledger: Ledger, home: Path) -> dict[str, str]:
     with pytest.raises(memoriale.InputError):
         everyone.branch(c["query"])
     export(ledger, tenant=TENANT, out=home / "out.jsonl", subject_user=c["user"])
+    ledger.tenant(TENANT).recorder.flush()
     ledger.verify(tenant=TENANT)
     return c
 

@@ -23,7 +23,6 @@ MEMORY_CALLS: dict[str, tuple[Right, Callable[[Memory, UUID], Any]]] = {
     "reinstate": (Right.USE, lambda m, i: m.reinstate(i)),
     "show": (Right.USE, lambda m, i: m.show(i)),
     "show of all": (Right.AUDIT, lambda m, i: m.show(i, all_owners=True)),
-    "show of all, content": (Right.CONTENT, lambda m, i: m.show(i, all_owners=True)),
     "history": (Right.USE, lambda m, i: m.history(i)),
     "list": (Right.USE, lambda m, i: m.list()),
     "branches": (Right.USE, lambda m, i: m.branches()),
@@ -94,7 +93,35 @@ def test_plain_use_is_not_recorded(alice: Memory, shared_ledger: Ledger, tenant:
     """Remembering and recalling one's own leaves no entry about rights."""
     alice.remember("x")
     alice.recall("x")
-    assert accesses(shared_ledger.tenant(tenant).access) == []
+    shared_ledger.tenant(tenant).recorder.flush()
+    entries = accesses(shared_ledger.tenant(tenant).access)
+    assert [topic for topic, _ in entries] == ["access.recalled"]
+
+
+@pytest.mark.parametrize("call", ["show", "history"])
+def test_an_auditor_without_content_sees_no_text(
+    call: str, shared_ledger: Ledger, tenant: str
+) -> None:
+    """Of another owner's memory `audit` shows who, when and what changed, and nothing that people
+    wrote; `content` shows that too, and its use is on record."""
+    alice = shared_ledger.memory(tenant=tenant, user="alice", namespace="clinic")
+    told = {"tags": ["secret"], "metadata": {"k": "secret"}, "source": "secret", "reason": "secret"}
+    memory_id = alice.remember("secret", kind="fact", subject="secret", **told).memory_id  # type: ignore[arg-type]
+
+    def seen(*rights: Right) -> str:
+        auditor = shared_ledger.memory(tenant=tenant, user="carol", rights=rights)
+        found = getattr(auditor, call)(memory_id, all_owners=True)
+        return str(found if call == "show" else found[0])
+
+    assert "secret" in seen(Right.AUDIT, Right.CONTENT)
+    headers_only = seen(Right.AUDIT)
+    assert "secret" not in headers_only
+    assert "clinic" not in headers_only
+    assert "alice" in headers_only
+    used = [
+        h for topic, h in accesses(shared_ledger.tenant(tenant).access) if "right_used" in topic
+    ]
+    assert [h.count("content") for h in used] == [1, 0]
 
 
 def test_another_owners_memory_is_unknown_unless_visible(
