@@ -1,6 +1,7 @@
 """Every error that memoriale raises, sorted by what the caller does next.
 
 MemorialeError
+├── ViolationError        what was checked does not hold               (exit code 1)
 ├── InputError            fix the input; nothing was stored            (exit code 2)
 │   └── ForkedHandleError open a ledger of your own after os.fork
 ├── RefusedError          a hold, a policy or a missing right          (exit code 3)
@@ -74,6 +75,13 @@ class MemorialeError(Exception):
             "allowed": self.allowed,
             "retry": self.retry,
         }
+
+
+class ViolationError(MemorialeError):
+    """A signature, a proof or a record does not hold: somebody or something changed it."""
+
+    exit_code = 1
+    default_code = "violation"
 
 
 class InputError(MemorialeError):

@@ -2,6 +2,10 @@
 
 from collections.abc import Iterable
 from hashlib import sha256
+from typing import Final
+
+HASH_BYTES: Final = 32
+EMPTY_ROOT: Final = sha256().digest()
 
 
 class MerkleTree:
@@ -25,18 +29,22 @@ class MerkleTree:
         node, size = leaf_hash, self.size
         # Each trailing 1 bit of the size is a perfect subtree as large as the new one.
         while size & 1:
-            node = _parent(self._subtrees.pop(), node)
+            node = node_hash(self._subtrees.pop(), node)
             size >>= 1
         self._subtrees.append(node)
         self.size += 1
 
+    def subtrees(self) -> list[bytes]:
+        """The roots of the perfect subtrees, largest first."""
+        return list(self._subtrees)
+
     def root(self) -> bytes:
         """The hash of the whole tree, 32 bytes; that of an empty tree is SHA-256 of nothing."""
         if not self._subtrees:
-            return sha256().digest()
+            return EMPTY_ROOT
         *larger, node = self._subtrees
         for subtree in reversed(larger):
-            node = _parent(subtree, node)
+            node = node_hash(subtree, node)
         return node
 
 
@@ -53,5 +61,6 @@ def root_of(leaf_hashes: Iterable[bytes]) -> bytes:
     return tree.root()
 
 
-def _parent(left: bytes, right: bytes) -> bytes:
+def node_hash(left: bytes, right: bytes) -> bytes:
+    """The hash of the node above two others."""
     return sha256(b"\x01" + left + right).digest()

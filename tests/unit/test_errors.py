@@ -19,6 +19,7 @@ from memoriale.domain.errors import (
     MissingRightError,
     RefusedError,
     UnavailableError,
+    ViolationError,
 )
 
 CLASSES = [
@@ -28,6 +29,7 @@ CLASSES = [
 ]
 EXIT_CODES = {
     MemorialeError: 5,
+    ViolationError: 1,
     InputError: 2,
     ForkedHandleError: 2,
     RefusedError: 3,
@@ -69,7 +71,7 @@ def test_the_documented_exit_codes_are_those_of_the_classes() -> None:
 
 @pytest.mark.parametrize("cls", CLASSES)
 def test_every_class_has_the_exit_code_of_its_branch(cls: type[MemorialeError]) -> None:
-    """Input is 2, a refusal 3, a conflict 4, everything that is unavailable 5."""
+    """A violation is 1, input 2, a refusal 3, a conflict 4, everything that is unavailable 5."""
     assert cls.exit_code == EXIT_CODES[cls]
 
 
