@@ -136,7 +136,7 @@ class Build(Generic[V]):
         """Removes it."""
         try:
             self.view.close()
-        except CorruptViewError:
+        except UnavailableError:
             # It goes away with its files.
             pass
         finally:

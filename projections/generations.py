@@ -1,6 +1,5 @@
 """Where a view lives on disk: its generations, the pointer to the live one, and its locks."""
 
-import errno
 import fcntl
 import json
 import os
@@ -15,14 +14,13 @@ from pathlib import Path
 from typing import Final
 
 from memoriale.domain.errors import CorruptViewError, UnavailableError
+from memoriale.projections.disk import refused_write
 
 POINTER: Final = "CURRENT"
 _NAME: Final = re.compile(r"[0-9a-f]{16}-[0-9a-f]{8}")
 _BUILDING: Final = ".building"
 _LONGEST_PAUSE: Final = 0.005
 _ATTEMPTS: Final = 10
-_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
-_READ_ONLY: Final = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 class FileLock:
@@ -195,8 +193,11 @@ class Generations:
     def discard(self, generation: Generation) -> None:
         """Removes a generation that was not published."""
         with disk_errors(generation.folder):
-            _remove(generation.folder)
-            _release(generation)
+            try:
+                _remove(generation.folder)
+            finally:
+                # What could not be removed is swept by the next builder, if nobody holds it.
+                _release(generation)
 
     def sweep(self) -> list[str]:
         """
@@ -297,12 +298,9 @@ def disk_errors(path: Path) -> Iterator[None]:
 
 def _disk_error(path: Path, error: OSError) -> UnavailableError:
     where, reason = error.filename or path, error.strerror or "cannot be used"
-    if error.errno in _FULL:
-        return UnavailableError(f"{where}: {reason}; free some space.", code="disk_full")
-    if error.errno in _READ_ONLY:
-        message = f"{where}: {reason}; make it writable or choose another home."
-        return UnavailableError(message, code="read_only")
-    return UnavailableError(f"{where}: {reason}; check the disk.")
+    # Of a copy the system names the source first, and what is full is the target.
+    refused = refused_write(error.filename2 or where, error.errno, reason)
+    return refused or UnavailableError(f"{where}: {reason}; check the disk.")
 
 
 def _locked(descriptor: int) -> bool:

@@ -6,15 +6,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from memoriale.domain.errors import CorruptViewError, UnavailableError
 from memoriale.projections.allowance import Allowance, allowance, allowing
 from memoriale.projections.building import ERASED_MEANWHILE, Build
 from memoriale.projections.catch_up import catch_up
+from memoriale.projections.disk import is_refused_write
 from memoriale.projections.generations import Generation, Generations
 from memoriale.projections.kind import ViewKind as ViewKind
+from memoriale.projections.lending import Handle, Lent, make_live
+from memoriale.projections.lending import Reading as Reading
 from memoriale.projections.succession import PATIENCE, Succession, busy
 from memoriale.projections.view import EventSource, View
 
@@ -26,58 +28,6 @@ _LEAST_SECONDS: Final = 2.0
 """That an embedder has for a batch."""
 _BUILD_ATTEMPTS: Final = 3
 _log = logging.getLogger("memoriale.views")
-
-
-@dataclass(frozen=True)
-class Reading(Generic[V]):
-    """
-    A view to read from.
-
-    Args:
-        view: Not to be kept or closed.
-        position: How many events it has applied.
-        behind: How many events of the log it lacks, counted from the head at the start.
-        rebuilt: Whether it was damaged, or of another format, and was rebuilt for this read.
-        rebuilding: Whether it is of another format or model and its successor is being built.
-    """
-
-    view: V
-    position: int
-    behind: int
-    rebuilt: bool
-    rebuilding: bool = False
-
-
-def make_live(kind: ViewKind[V], generations: Generations) -> tuple[V, Generation]:
-    """
-    Makes an empty view and publishes it; the caller holds the writer lock.
-
-    Args:
-        kind: Which view.
-        generations: Its place on disk, where none is live.
-    """
-    generation = generations.begin(kind.fingerprint)
-    view: V | None = None
-    try:
-        view = kind.create(generation.folder)
-        generations.publish(generation)
-    except BaseException:
-        if view is not None:
-            view.close()
-        generations.discard(generation)
-        raise
-    return view, generation
-
-
-class _Handle(Generic[V]):
-    """An open generation; closed when it is retired and its last reader has left."""
-
-    def __init__(
-        self, view: V, generation: Generation, *, former: bool = False, postable: bool = True
-    ) -> None:
-        self.view, self.generation, self.process = view, generation, os.getpid()
-        self.former, self.postable = former, postable
-        self.readers, self.retired = 0, False
 
 
 class PostedView(Generic[V]):
@@ -93,7 +43,7 @@ class PostedView(Generic[V]):
     def __init__(self, kind: ViewKind[V], generations: Generations, source: EventSource) -> None:
         self.kind, self.generations, self.source = kind, generations, source
         self._mutex = threading.Lock()
-        self._handle: _Handle[V] | None = None
+        self._handle: Handle[V] | None = None
         self._damaged: str | None = None
         self._succession = Succession(kind, generations, source)
 
@@ -122,12 +72,11 @@ class PostedView(Generic[V]):
         target = head if at_least is None else at_least
         deadline = time.monotonic() + wait
         lease = self._lease_locked if self.kind.exclusive else self._lease_shared
-        with lease(head, target, deadline) as (handle, position, rebuilt):
-            behind = max(0, head - position)
+        with lease(head, target, deadline) as lent:
             try:
-                yield Reading(handle.view, position, behind, rebuilt, handle.former)
+                yield lent.reading(head)
             except CorruptViewError:
-                self._report_damage(handle.generation)
+                self._report_damage(lent.handle.generation)
                 raise
 
     def run(
@@ -178,10 +127,12 @@ class PostedView(Generic[V]):
                 codes: the log or the disk cannot be used.
         """
         head, deadline = self.source.head(), time.monotonic() + seconds
-        with self._lease_locked(head, head, deadline) as (handle, position, _):
-            if handle.former:
+        with self._lease_locked(head, head, deadline) as lent:
+            if lent.failure is not None:
+                raise lent.failure
+            if lent.handle.former:
                 self._succession.start()
-            return position
+            return lent.position
 
     def maintain(self) -> bool:
         """Tidies the view's files if nobody else writes them now. Returns whether it did."""
@@ -221,38 +172,44 @@ class PostedView(Generic[V]):
                 self.forget()
 
     @contextmanager
-    def _lease_locked(
-        self, head: int, target: int, deadline: float
-    ) -> Iterator[tuple[_Handle[V], int, bool]]:
+    def _lease_locked(self, head: int, target: int, deadline: float) -> Iterator[Lent[V]]:
         with self.generations.writer_lock(deadline) as held:
             if not held:
                 raise busy(self.kind.name)
             try:
-                with self._posted(head, target, deadline) as lease:
-                    yield lease
+                position, rebuilt, failure = self._posted_if_possible(head, target, deadline)
+                with self._borrowed() as handle:
+                    if handle is None:
+                        raise failure or _removed(self.kind.name)
+                    if position is None:
+                        position = handle.view.position()
+                    yield Lent(handle, position, rebuilt, failure)
             finally:
                 if self.kind.exclusive:
                     self.forget()
 
     @contextmanager
-    def _lease_shared(
-        self, head: int, target: int, deadline: float
-    ) -> Iterator[tuple[_Handle[V], int, bool]]:
-        rebuilt = False
+    def _lease_shared(self, head: int, target: int, deadline: float) -> Iterator[Lent[V]]:
+        rebuilt, failure = False, None
         while True:
             with self._borrowed() as handle:
                 position = self._position_of(handle, head)
                 if handle and position is not None:
-                    late = time.monotonic() >= deadline
+                    late = failure is not None or time.monotonic() >= deadline
                     enough = position >= target or late or not handle.postable
                     if enough and not self._succeeded(handle, deadline):
-                        yield handle, position, rebuilt
+                        yield Lent(handle, position, rebuilt, failure)
                         return
                     if enough:
                         continue
-            rebuilt |= self._advance(head, target, deadline, usable=position is not None)
+            try:
+                rebuilt |= self._advance(head, target, deadline, usable=position is not None)
+            except UnavailableError as error:
+                if position is None:
+                    raise
+                failure = self._put_up_with(error)
 
-    def _succeeded(self, handle: _Handle[V], deadline: float) -> bool:
+    def _succeeded(self, handle: Handle[V], deadline: float) -> bool:
         """Whether a generation of another fingerprint was replaced while waiting for it."""
         if handle.former and self._succession.start():
             self._succession.wait(deadline)
@@ -263,8 +220,8 @@ class PostedView(Generic[V]):
         now = time.monotonic()
         with self.generations.writer_lock(now + (_POLL if usable else PATIENCE)) as held:
             if held:
-                with self._posted(head, target, deadline) as (_, position, rebuilt):
-                    behind = position < target
+                position, rebuilt = self._post(head, target, deadline)
+                behind = position is not None and position < target
                 if behind and time.monotonic() < deadline:
                     # Asked for more than the log holds: somebody may be writing it.
                     time.sleep(_POLL)
@@ -273,12 +230,20 @@ class PostedView(Generic[V]):
             raise busy(self.kind.name)
         return False
 
-    @contextmanager
-    def _posted(
+    def _posted_if_possible(
         self, head: int, target: int, deadline: float
-    ) -> Iterator[tuple[_Handle[V], int, bool]]:
-        """Under the writer lock: the live generation, healed and caught up."""
-        rebuilt = False
+    ) -> tuple[int | None, bool, UnavailableError | None]:
+        """As ``_post``; and why it could not be done, if the view can be read as it is."""
+        try:
+            return *self._post(head, target, deadline), None
+        except UnavailableError as error:
+            return None, False, self._put_up_with(error)
+
+    def _post(self, head: int, target: int, deadline: float) -> tuple[int | None, bool]:
+        """
+        Under the writer lock: heals the live generation and catches it up. Returns where it
+        stands, None for one that was rebuilt, and whether it was.
+        """
         try:
             with self._borrowed(create=True) as handle:
                 if handle is None:
@@ -286,13 +251,19 @@ class PostedView(Generic[V]):
                 position = self._check_history(handle.view, head)
                 if handle.postable:
                     position = self._caught_up(handle.view, head, target, deadline)
+                return position, False
         except CorruptViewError as damage:
             self._rebuild(damage)
-            rebuilt = True
-        with self._borrowed() as handle:
-            if handle is None:
-                raise CorruptViewError(f"view {self.kind.name} was removed; try again.")
-            yield handle, handle.view.position() if rebuilt else position, rebuilt
+            return None, True
+
+    def _put_up_with(self, error: UnavailableError) -> UnavailableError:
+        """The error if it says that the disk takes no more; else it is raised."""
+        if not is_refused_write(error):
+            raise error
+        _log.warning("view %s is not posted further: %s", self.kind.name, error)
+        # DuckDB answers nothing more on a connection that failed to write.
+        self.forget()
+        return error
 
     def _caught_up(self, view: V, head: int, target: int, deadline: float) -> int:
         stop = target if target <= head else min(target, self.source.head())
@@ -332,7 +303,7 @@ class PostedView(Generic[V]):
             raise
 
     @contextmanager
-    def _borrowed(self, *, create: bool = False) -> Iterator[_Handle[V] | None]:
+    def _borrowed(self, *, create: bool = False) -> Iterator[Handle[V] | None]:
         """The live generation, open; None when there is none that can be used."""
         with self._mutex:
             handle = self._opened(create)
@@ -344,27 +315,27 @@ class PostedView(Generic[V]):
             if handle is not None:
                 self._give_back(handle)
 
-    def _opened(self, create: bool) -> _Handle[V] | None:
+    def _opened(self, create: bool) -> Handle[V] | None:
         live = self.generations.current()
         cached = self._handle
         if cached and cached.generation == live and cached.process == os.getpid():
             return cached
         self._retire()
         if live is None:
-            self._handle = _Handle(*make_live(self.kind, self.generations)) if create else None
+            self._handle = Handle(*make_live(self.kind, self.generations)) if create else None
         elif live.folder.name != self._damaged:
             self._handle = self._open(live)
         return self._handle
 
-    def _open(self, live: Generation) -> _Handle[V] | None:
+    def _open(self, live: Generation) -> Handle[V] | None:
         try:
             if live.fingerprint == self.kind.fingerprint:
-                return _Handle(self.kind.open(live.folder), live)
+                return Handle(self.kind.open(live.folder), live)
             open_former = self.kind.open_former
             found = open_former(live.folder, live.fingerprint) if open_former else None
             if found is None:
                 return None
-            return _Handle(found.view, live, former=True, postable=found.postable)
+            return Handle(found.view, live, former=True, postable=found.postable)
         except CorruptViewError as damage:
             # Not damaged if it was swapped out and removed while it was being opened.
             if live == self.generations.current():
@@ -372,7 +343,7 @@ class PostedView(Generic[V]):
                 self._damaged = live.folder.name
             return None
 
-    def _give_back(self, handle: _Handle[V]) -> None:
+    def _give_back(self, handle: Handle[V]) -> None:
         with self._mutex:
             handle.readers -= 1
             self._close_if_unused(handle)
@@ -384,7 +355,7 @@ class PostedView(Generic[V]):
             handle.retired = True
             self._close_if_unused(handle)
 
-    def _close_if_unused(self, handle: _Handle[V]) -> None:
+    def _close_if_unused(self, handle: Handle[V]) -> None:
         if handle.retired and handle.readers == 0:
             try:
                 handle.view.close()
@@ -392,7 +363,7 @@ class PostedView(Generic[V]):
                 _log.warning("view %s was damaged when it was closed: %s", self.kind.name, damage)
                 self._damaged = handle.generation.folder.name
 
-    def _position_of(self, handle: _Handle[V] | None, head: int) -> int | None:
+    def _position_of(self, handle: Handle[V] | None, head: int) -> int | None:
         if handle is None:
             return None
         try:
@@ -406,3 +377,7 @@ class PostedView(Generic[V]):
         with self._mutex:
             self._damaged = generation.folder.name
             self._retire()
+
+
+def _removed(name: str) -> CorruptViewError:
+    return CorruptViewError(f"view {name} was removed; try again.")

@@ -9,7 +9,8 @@ from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 from memoriale.domain.errors import CorruptViewError
 from memoriale.projections.building import Build
 from memoriale.projections.catch_up import catch_up
-from memoriale.projections.posted import PostedView, make_live
+from memoriale.projections.lending import make_live
+from memoriale.projections.posted import PostedView
 from memoriale.projections.succession import PATIENCE, busy
 from memoriale.projections.view import EventSource, View
 

@@ -8,6 +8,7 @@ from typing import Final, Generic, TypeVar
 
 from memoriale.domain.errors import CorruptViewError, MemorialeError, UnavailableError
 from memoriale.projections.building import Build
+from memoriale.projections.disk import is_refused_write
 from memoriale.projections.generations import FileLock, Generations
 from memoriale.projections.kind import ViewKind
 from memoriale.projections.view import EventSource, View
@@ -100,8 +101,12 @@ class Succession(Generic[V]):
             while not self._stop.is_set():
                 if self._swapped(build):
                     return
-        except CorruptViewError:
-            build.discard()
+        except UnavailableError as error:
+            if isinstance(error, CorruptViewError) or is_refused_write(error):
+                # On a full disk it would take the room that the live view needs.
+                build.discard()
+            else:
+                build.leave()
             raise
         except BaseException:
             build.leave()

@@ -19,6 +19,7 @@ from memoriale.domain.text import check_query, check_text, shown
 from memoriale.domain.times import parse_time, to_utc
 from memoriale.domain.values import check_seconds, check_unit, check_whole
 from memoriale.projections.allowance import Allowance, allowance, allowing
+from memoriale.projections.disk import is_refused_write
 
 if TYPE_CHECKING:
     from memoriale.projections.posted import PostedView
@@ -66,7 +67,8 @@ class Recall:
         degraded: Why the answer may miss something: ``behind``; ``embedder``: it failed or was
             too slow, so that the question or some memories could be compared by keyword only;
             ``rebuilding``: another model was configured and the view is still that of the
-            former one.
+            former one; ``disk``: the view cannot be posted, because its disk is full or may not
+            be written.
         behind: Events that the view had not posted yet.
         rebuilt: Whether the view was damaged or missing and was rebuilt for this answer.
     """
@@ -121,7 +123,8 @@ class Recalling:
         Raises:
             InputError: A field of the question is wrong.
             BehindError: ``strict`` and the view did not catch up within ``wait``.
-            UnavailableError: Database, view or embedder cannot be used.
+            UnavailableError: Database, view or embedder cannot be used; ``strict`` and the view
+                is behind because its disk takes no more.
         """
         check_question(question)
         pin = self._reading.pin(question.as_of)
@@ -186,6 +189,8 @@ class Recalling:
             )
         behind = max(0, pin.index + 1 - reading.position)
         if behind and question.strict:
+            if reading.failure is not None:
+                raise reading.failure
             raise BehindError(
                 f"the recall view is {behind} events behind after {question.wait} s; try again, "
                 "wait longer, or ask without strict.",
@@ -218,9 +223,14 @@ class Recalling:
         failed = allowed is not None and allowed.failure is not None
         if not reading.view.lacking or reading.rebuilding or failed:
             return
-        with self._view.generations.writer_lock(time.monotonic()) as held:
-            if held:
-                reading.view.fill()
+        try:
+            with self._view.generations.writer_lock(time.monotonic()) as held:
+                if held:
+                    reading.view.fill()
+        except UnavailableError as error:
+            # The view is as it was, and says that it lacks vectors.
+            if not is_refused_write(error):
+                raise
 
     def _query(
         self, principal: Principal, branch: BranchView, question: Question, pin: Pin
@@ -254,7 +264,12 @@ class Recalling:
 
 
 def _degraded(behind: int, by_keyword: bool, reading: "ViewReading[RecallView]") -> tuple[str, ...]:
-    found = {"behind": behind > 0, "embedder": by_keyword, "rebuilding": reading.rebuilding}
+    found = {
+        "behind": behind > 0,
+        "embedder": by_keyword,
+        "rebuilding": reading.rebuilding,
+        "disk": behind > 0 and reading.failure is not None,
+    }
     return tuple(word for word, so in found.items() if so)
 
 

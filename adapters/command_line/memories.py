@@ -230,5 +230,10 @@ def _show(page: Page, found: "Recall") -> None:
         )
     rebuilt = ", view rebuilt" if found.rebuilt else ""
     page.line(f"as of index {found.index}{rebuilt}")
-    if found.behind:
+    if "disk" in found.degraded:
+        page.line(
+            f"The view is {found.behind} events behind, because its disk is full or may not be "
+            "written; replay says which."
+        )
+    elif found.behind:
         page.line(f"The view is {found.behind} events behind; ask again, or with a longer --wait.")

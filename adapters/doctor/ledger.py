@@ -67,6 +67,8 @@ def views(infrastructure: Infrastructure, tenant: Tenant) -> Check:
     head, told = tenant.log.head(), []
     for name in VIEW_NAMES:
         with tenant.view(name).read(wait=0.0) as reading:
+            if reading.failure is not None:
+                return Check.failed("views", reading.failure.message)
             rebuilt = ", rebuilt just now" if reading.rebuilt else ""
             told.append(f"{name} at {reading.position} of {head}{rebuilt}")
     return Check.passed("views", "; ".join(told))

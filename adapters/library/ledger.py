@@ -208,6 +208,7 @@ class Ledger(Analysis):
         Raises:
             BehindError: It did not get there in time.
             InputError: The log has no such index.
+            UnavailableError: The view's disk takes no more.
         """
         name = receipt.tenant if isinstance(receipt, Receipt) else tenant
         if name is None:
@@ -218,6 +219,8 @@ class Ledger(Analysis):
         check_whole("index", index, 0, services.log.head() - 1)
         with services.view(_known_view(view)).read(at_least=index + 1, wait=timeout) as reading:
             if reading.position <= index:
+                if reading.failure is not None:
+                    raise reading.failure
                 raise BehindError(
                     f"view {view} stands at {reading.position} after {timeout} s.",
                     field="timeout",

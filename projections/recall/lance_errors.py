@@ -5,17 +5,12 @@ from contextlib import contextmanager
 from typing import Final, TypeVar
 
 from memoriale.domain.errors import CorruptViewError, MemorialeError, UnavailableError
+from memoriale.projections.disk import told_in_words
 
 Answer = TypeVar("Answer")
 
 _PASSING: Final = ("Retryable commit conflict", "Commit conflict", "Too many concurrent writers")
-_DISK: Final = (
-    "No space left on device",
-    "Disk quota exceeded",
-    "Read-only file system",
-    "Permission denied",
-    "Too many open files",
-)
+_OPEN_FILES: Final = "Too many open files"
 
 
 @contextmanager
@@ -31,7 +26,7 @@ def lance_errors(place: object) -> Iterator[None]:
         place: Folder of the view, for the message.
 
     Raises:
-        UnavailableError: ``disk``: the disk is full or the folder may not be used.
+        UnavailableError: ``disk_full``, ``read_only``; ``open_files``: too many.
         CorruptViewError: Anything else: the files cannot be read as they are.
     """
     try:
@@ -65,15 +60,17 @@ def _is_passing(text: str) -> bool:
 
 
 def _translated(place: object, error: BaseException) -> UnavailableError:
-    text = str(error)
-    for words in _DISK:
-        if words in text:
-            return UnavailableError(
-                f"the recall view in {place} cannot be used: {words}.",
-                code="disk",
-                field="MEMORIALE_VIEWS_URI",
-                value=str(place),
-            )
+    text, facts = str(error), {"field": "MEMORIALE_VIEWS_URI", "value": str(place)}
+    refused = told_in_words(f"the recall view in {place}", text, **facts)
+    if refused is not None:
+        return refused
+    if _OPEN_FILES in text:
+        return UnavailableError(
+            f"the recall view in {place} cannot be used: {_OPEN_FILES.lower()}; raise the limit "
+            "(ulimit -n) or close some.",
+            code="open_files",
+            **facts,
+        )
     return CorruptViewError(
         f"the recall view in {place} cannot be read ({type(error).__name__}); rebuild it from "
         "the log.",

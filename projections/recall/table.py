@@ -33,7 +33,7 @@ class VersionTable:
     """
     The table ``versions`` in one folder. Safe for use by several threads.
 
-    Every failure is raised as ``CorruptViewError``, or as ``UnavailableError`` (``disk``).
+    Every failure is raised as ``CorruptViewError``, or as ``UnavailableError`` (the disk).
 
     Args:
         folder: Folder of the LanceDB database.
@@ -188,9 +188,13 @@ class VersionTable:
         return due
 
     def optimize(self) -> None:
-        """Joins small files, indexes every row, and forgets old versions of the table."""
+        """
+        Joins small files, indexes every row, forgets old versions of the table, and removes what
+        writers left that were killed or met a full disk. The caller holds the writer lock: the
+        files of somebody who is writing would be taken for left ones.
+        """
         with lance_errors(self.folder):
-            self._table.optimize(cleanup_older_than=_KEPT)
+            self._table.optimize(cleanup_older_than=_KEPT, delete_unverified=True)
 
     def fragments(self) -> int:
         """Number of files that the rows are in."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from memoriale.domain.errors import CorruptViewError, UnavailableError
+from memoriale.projections.disk import told_in_words
 
 if TYPE_CHECKING:
     import duckdb
@@ -58,6 +59,7 @@ def _translated(folder: Path, text: str) -> UnavailableError:
         return UnavailableError(
             f"{folder / FILE} is open in another process; try again.", code="busy"
         )
-    if "No space left" in text:
-        return UnavailableError(f"{folder / FILE}: the disk is full; free some.", code="disk_full")
-    return CorruptViewError(f"{folder / FILE}: {text.splitlines()[0] if text else 'damaged'}")
+    refused = told_in_words(folder / FILE, text)
+    return refused or CorruptViewError(
+        f"{folder / FILE}: {text.splitlines()[0] if text else 'damaged'}"
+    )

@@ -214,6 +214,9 @@ def _copied(
     def copy(reading: Reading[StatsView]) -> int:
         if condemned:
             raise condemned.pop()
+        if reading.failure is not None:
+            # A snapshot is asked for to see what was recorded last.
+            raise reading.failure
         return reading.view.copy_to(target)
 
     return posted.run(copy, wait=PATIENCE)

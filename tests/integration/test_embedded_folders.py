@@ -3,8 +3,6 @@
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -18,11 +16,11 @@ from tests.fixtures.embedded import (
     Client,
     answer,
     discard,
-    eventually,
     layout_of,
     nobody,
     temporary_home,
 )
+from tests.fixtures.file_systems import file_system, fill, remount
 
 
 def begun(home: Path) -> Path:
@@ -32,38 +30,6 @@ def begun(home: Path) -> Path:
     assert answer(server.app_url, "SELECT current_user") == "memoriale_app"
     server.release()
     return server.socket_directory
-
-
-@contextmanager
-def file_system(options: str) -> Iterator[Path]:
-    """A small file system in memory; the test is skipped where it cannot be mounted."""
-    place = Path(tempfile.mkdtemp(prefix="mem-", dir="/tmp"))
-    command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(place)]
-    try:
-        if os.geteuid() != 0 or sys.platform != "linux" or subprocess.run(command).returncode:
-            pytest.skip("only root of a Linux machine can mount")
-        try:
-            yield place
-        finally:
-            discard(place / "home")
-            # The watchdog's last open file is closed a moment after it has said goodbye.
-            assert eventually(lambda: subprocess.run(["umount", str(place)]).returncode == 0)
-    finally:
-        place.rmdir()
-
-
-def remount(place: Path, options: str) -> None:
-    """Change the options of a mounted file system."""
-    subprocess.run(["mount", "-o", f"remount,{options}", str(place)], check=True)
-
-
-def fill(path: Path) -> None:
-    """Write into a file until the disk is full."""
-    with path.open("wb", buffering=0) as file:
-        for size in (1_000_000, 1):
-            with suppress(OSError):
-                while file.write(b"\0" * size):
-                    pass
 
 
 @pytest.fixture(scope="module")

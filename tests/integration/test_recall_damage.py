@@ -150,11 +150,18 @@ def covered_rows(view: RecallView) -> list[dict[str, Any]]:
 
 
 def test_a_full_disk_is_no_damage(tmp_path: Path) -> None:
-    """A disk that is full, or a folder that may not be written, does not ask for a rebuild."""
-    for words in ("No space left on device (os error 28)", "Permission denied (os error 13)"):
+    """A disk that is full, or a folder that may not be written, does not ask for a rebuild; the
+    error names the folder."""
+    for words, code in (
+        ("No space left on device (os error 28)", "disk_full"),
+        ("File too large (os error 27)", "disk_full"),
+        ("Permission denied (os error 13)", "read_only"),
+        ("Too many open files (os error 24)", "open_files"),
+    ):
         with pytest.raises(UnavailableError) as failure, lance_errors(tmp_path):
             raise RuntimeError(f"lance error: LanceError(IO): {words}")
-        assert (type(failure.value), failure.value.code) == (UnavailableError, "disk")
+        assert (type(failure.value), failure.value.code) == (UnavailableError, code)
+        assert str(tmp_path) in failure.value.message
 
 
 def test_passing_failures_are_tried_once_more(tmp_path: Path) -> None:
