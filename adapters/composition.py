@@ -8,6 +8,8 @@ from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from pydantic import SecretStr
+
 from memoriale.adapters.application.access_log import Gate
 from memoriale.adapters.application.access_recording import AccessRecorder
 from memoriale.adapters.application.branching import Branching
@@ -17,6 +19,7 @@ from memoriale.adapters.application.writing import Writing
 from memoriale.adapters.keys.file_store import FileKeyStore
 from memoriale.adapters.postgres.datastore import Datastore
 from memoriale.adapters.postgres.migrate import migrate, plan
+from memoriale.adapters.postgres.roles import Logins
 from memoriale.adapters.settings import Settings
 from memoriale.domain.errors import UnavailableError
 from memoriale.domain.keys import KeyStore
@@ -44,7 +47,7 @@ class Infrastructure:
     datastore: Datastore
     keys: KeyStore
     server: "EmbeddedServer | None"
-    admin_url: str
+    logins: Logins
     clock: Callable[[], datetime] | None = None
 
     def close(self) -> None:
@@ -73,29 +76,39 @@ def build(settings: Settings, *, clock: Callable[[], datetime] | None = None) ->
         from memoriale.adapters.embedded.server import start
 
         server = start(settings.home, idle_seconds=settings.embedded_idle)
-        url, admin_url = server.app_url, server.superuser_url
+        logins = Logins(
+            server.app_url, server.projector_url, server.eraser_url, server.superuser_url
+        )
     else:
-        url = settings.database_url.get_secret_value()
-        admin_url = settings.admin_url.get_secret_value() if settings.admin_url else url
+        logins = Logins(
+            settings.database_url.get_secret_value(),
+            project=_revealed(settings.project_url),
+            erase=_revealed(settings.erase_url),
+            admin=_revealed(settings.admin_url),
+        )
     try:
-        return replace(_connected(settings, url, admin_url, server), clock=clock)
+        return replace(_connected(settings, logins, server), clock=clock)
     except BaseException:
         if server is not None:
             server.release()
         raise
 
 
+def _revealed(secret: SecretStr | None) -> str | None:
+    return None if secret is None else secret.get_secret_value()
+
+
 def _connected(
-    settings: Settings, url: str, admin_url: str, server: "EmbeddedServer | None"
+    settings: Settings, logins: Logins, server: "EmbeddedServer | None"
 ) -> Infrastructure:
-    datastore = Datastore(url)
+    datastore = Datastore(logins.first, project_url=logins.project)
     try:
-        _require_schema(url, admin_url if server is not None else None)
+        _require_schema(logins.first, logins.admin if server is not None else None)
         keys = FileKeyStore(settings.keys_folder, master_key=settings.master_key)
     except BaseException:
         datastore.close()
         raise
-    return Infrastructure(settings, datastore, keys, server, admin_url)
+    return Infrastructure(settings, datastore, keys, server, logins)
 
 
 def _require_schema(url: str, superuser_url: str | None) -> None:

@@ -4,7 +4,14 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator
+from pydantic import (
+    AliasChoices,
+    Field,
+    SecretStr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -20,6 +27,8 @@ from memoriale.domain.text import MAX_CONTENT_BYTES, MAX_VALUE_BYTES, shown
 
 PREFIX: Final = "MEMORIALE_"
 FILE_NAME: Final = "memoriale.toml"
+_FURTHER_LOGINS: Final = ("project_url", "admin_url", "erase_url")
+_SECRETS: Final = ("database_url", *_FURTHER_LOGINS, "openai_api_key")
 _PATHS: Final = ("home", "views_uri", "snapshots_uri", "keystore", "master_key", "signing_key")
 
 
@@ -37,8 +46,12 @@ class Settings(BaseSettings):
     """Keys, views and the embedded database."""
     database_url: SecretStr | None = None
     """PostgreSQL 15 or newer; None starts the embedded server in the home."""
+    project_url: SecretStr | None = None
+    """Login that posts views; None uses ``database_url``."""
     admin_url: SecretStr | None = None
     """Login that migrates; None uses ``database_url``."""
+    erase_url: SecretStr | None = None
+    """Login that removes payloads; None uses ``database_url``."""
     views_uri: Path | None = None
     """Folder of the views; None means ``<home>/views``."""
     snapshots_uri: Path | None = None
@@ -123,6 +136,15 @@ class Settings(BaseSettings):
     def _absolute(cls, value: Path | None) -> Path | None:
         return None if value is None else value.expanduser().absolute()
 
+    @field_validator(*_FURTHER_LOGINS)
+    @classmethod
+    def _beside_a_database(cls, value: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
+        if value is not None and info.data.get("database_url") is None:
+            raise ValueError(
+                "nothing without MEMORIALE_DATABASE_URL: the embedded server has its own"
+            )
+        return value
+
     @property
     def views_folder(self) -> Path:
         """Where the views lie."""
@@ -177,7 +199,7 @@ class Settings(BaseSettings):
     def shown(self) -> dict[str, Any]:
         """The values as people may see them: addresses without their password."""
         values = self.model_dump(mode="json")
-        for name in ("database_url", "admin_url"):
+        for name in ("database_url", *_FURTHER_LOGINS):
             secret = getattr(self, name)
             values[name] = None if secret is None else without_password(secret.get_secret_value())
         return values
@@ -196,6 +218,8 @@ def load_settings(**arguments: Any) -> Settings:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"])
         variable, value = f"{PREFIX}{name.upper()}", shown(str(first.get("input")))
+        if name in _SECRETS:
+            value = "(not shown)"
         raise InputError(
             f"setting {variable} is {value!r}: {first['msg']}.",
             code="bad_setting",

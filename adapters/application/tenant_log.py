@@ -11,6 +11,8 @@ from memoriale.adapters.postgres.append import Append
 from memoriale.adapters.postgres.application import LedgerApplication
 from memoriale.adapters.postgres.datastore import Datastore
 from memoriale.adapters.postgres.logs import open_log
+from memoriale.adapters.postgres.reading import LedgerReader
+from memoriale.adapters.postgres.roles import Role
 from memoriale.domain.envelope import parse_envelope, split_key_ids
 from memoriale.domain.errors import MemorialeError, UnavailableError
 from memoriale.domain.events import NewEvent
@@ -43,6 +45,7 @@ class TenantLog:
         self.mapper = LedgerMapper(Sealer(store, self.log_id, tenant), self.log_id)
         self.application = LedgerApplication(datastore, self.log, mapper=self.mapper)
         self.reader = self.application.reader
+        self._posting = LedgerReader(datastore, self.log, Role.PROJECT)
         self._store = store
         self._keys_fit = False
 
@@ -93,8 +96,8 @@ class TenantLog:
         return self.reader.head()
 
     def batches(self, position: int, stop: int, size: int) -> Iterator[Batch]:
-        """The log for views; see ``EventSource``."""
-        for rows in self.reader.stream_rows(position, batch=size, stop=stop, whole_appends=True):
+        """The log for views, read as who posts them; see ``EventSource``."""
+        for rows in self._posting.stream_rows(position, batch=size, stop=stop, whole_appends=True):
             yield Batch(rows=rows, decode=self.mapper.decode)
 
     def erasures(self) -> int:

@@ -1,4 +1,4 @@
-"""The data directory of the embedded server: made whole or not at all, and its two logins."""
+"""The data directory of the embedded server: made whole or not at all, and its logins."""
 
 import json
 import re
@@ -15,8 +15,11 @@ from memoriale.adapters.embedded.layout import Layout, read_text, sync_folder, w
 from memoriale.adapters.embedded.sockets import PORT
 
 SUPERUSER = "memoriale"
-APP_LOGIN = "memoriale_app"
+WRITER = "memoriale_writer"
+PROJECTOR = "memoriale_projector"
+ERASER = "memoriale_eraser"
 DATABASE = "memoriale"
+_NAMES = (SUPERUSER, WRITER, PROJECTOR, ERASER)
 
 _DRAFT = "draft-"
 _PASSWORD = re.compile(r"[0-9a-f]{64}")
@@ -26,18 +29,21 @@ _SETTINGS = ("max_connections=100", "shared_buffers=128MB", "max_wal_size=512MB"
 
 @dataclass(frozen=True)
 class Logins:
-    """The passwords of the two logins: 64 hexadecimal digits each, never shown."""
+    """The passwords of the logins: 64 hexadecimal digits each, never shown."""
 
     superuser: str = field(repr=False)
-    app: str = field(repr=False)
+    writer: str = field(repr=False)
+    projector: str = field(repr=False)
+    eraser: str = field(repr=False)
 
-    def superuser_url(self, sockets: Path) -> str:
-        """libpq URI of the superuser."""
-        return _url(SUPERUSER, self.superuser, sockets)
+    def by_name(self) -> dict[str, str]:
+        """The passwords by the names of the logins."""
+        passwords = (self.superuser, self.writer, self.projector, self.eraser)
+        return dict(zip(_NAMES, passwords, strict=True))
 
-    def app_url(self, sockets: Path) -> str:
-        """libpq URI of the login without rights."""
-        return _url(APP_LOGIN, self.app, sockets)
+    def url(self, name: str, sockets: Path) -> str:
+        """libpq URI of the login with a name."""
+        return _url(name, self.by_name()[name], sockets)
 
 
 def _url(login: str, password: str, sockets: Path) -> str:
@@ -50,8 +56,8 @@ def logins(layout: Layout) -> Logins | None:
     """The stored passwords, None when the file is missing or damaged."""
     try:
         stored = json.loads(read_text(layout.passwords) or "null")
-        found = Logins(stored[SUPERUSER], stored[APP_LOGIN])
-        whole = _PASSWORD.fullmatch(found.superuser) and _PASSWORD.fullmatch(found.app)
+        found = Logins(*(stored[name] for name in _NAMES))
+        whole = all(_PASSWORD.fullmatch(password) for password in found.by_name().values())
     except (ValueError, TypeError, KeyError):
         return None
     return found if whole else None
@@ -78,7 +84,7 @@ def prepare(home: Path, layout: Layout, binaries: Binaries) -> Logins:
     if known is None:
         known = _new_logins()
         # In this order: cut off in between, the file is still missing and all is done again.
-        _execute(binaries, layout.data, _password_statements(known))
+        _execute(binaries, layout.data, _login_statements(known))
         _store(layout, known)
     return known
 
@@ -99,11 +105,11 @@ def _create(home: Path, layout: Layout, binaries: Binaries) -> Logins:
 
 
 def _new_logins() -> Logins:
-    return Logins(secrets.token_hex(32), secrets.token_hex(32))
+    return Logins(*(secrets.token_hex(32) for _ in _NAMES))
 
 
 def _store(layout: Layout, new: Logins) -> None:
-    write_text(layout.passwords, json.dumps({SUPERUSER: new.superuser, APP_LOGIN: new.app}))
+    write_text(layout.passwords, json.dumps(new.by_name()))
 
 
 def _make_draft(draft: Path, new: Logins, binaries: Binaries) -> Path:
@@ -118,12 +124,11 @@ def _make_draft(draft: Path, new: Logins, binaries: Binaries) -> Path:
     binaries.account.give(password)
     _initdb(binaries, data, password)
     objects = [
-        f"CREATE ROLE {APP_LOGIN} LOGIN",
         # Not a database more: making one takes as long as all the rest after initdb.
         f"ALTER DATABASE postgres RENAME TO {DATABASE}",
         f"COMMENT ON DATABASE {DATABASE} IS NULL",
     ]
-    _execute(binaries, data, [*objects, *_password_statements(new)], "-c", "fsync=off")
+    _execute(binaries, data, [*objects, *_login_statements(new)], "-c", "fsync=off")
     # One flush of the file system instead of one per file, where the system has it.
     flush = ["--sync-method=syncfs"] if sys.platform == "linux" else []
     binaries.run("initdb", "--sync-only", *flush, "-D", str(data), folder=data)
@@ -141,11 +146,12 @@ def _initdb(binaries: Binaries, data: Path, password: Path) -> None:
     )
 
 
-def _password_statements(new: Logins) -> list[str]:
-    return [
-        f"ALTER ROLE {SUPERUSER} PASSWORD '{new.superuser}'",
-        f"ALTER ROLE {APP_LOGIN} PASSWORD '{new.app}'",
-    ]
+def _login_statements(new: Logins) -> list[str]:
+    """Each login with its password, made where it is missing."""
+    missing = "DO $$ BEGIN IF to_regrole('{0}') IS NULL THEN CREATE ROLE {0} LOGIN; END IF; END $$"
+    makes = [missing.format(name) for name in _NAMES[1:]]
+    passwords = new.by_name().items()
+    return [*makes, *(f"ALTER ROLE {name} PASSWORD '{word}'" for name, word in passwords)]
 
 
 def _execute(binaries: Binaries, data: Path, statements: list[str], *options: str) -> None:

@@ -49,7 +49,12 @@ class EmbeddedServer:
     superuser_url: str = field(repr=False)
     """libpq URI of the superuser ``memoriale``, database ``memoriale``, password included."""
     app_url: str = field(repr=False)
-    """The same for the login ``memoriale_app``, which has no rights until it is granted some."""
+    """The same for the login ``memoriale_writer``, which appends and reads. Like the two that
+    follow it has no rights until the migrations grant it some."""
+    projector_url: str = field(repr=False)
+    """The same for ``memoriale_projector``, which posts views."""
+    eraser_url: str = field(repr=False)
+    """The same for ``memoriale_eraser``, which removes payloads."""
     data_directory: Path
     socket_directory: Path
     log_file: Path
@@ -97,8 +102,10 @@ def start(home: Path, *, idle_seconds: float = DEFAULT_IDLE_SECONDS) -> Embedded
                 raise
         sockets = socket_directory(layout)
     return EmbeddedServer(
-        logins.superuser_url(sockets),
-        logins.app_url(sockets),
+        logins.url(cluster.SUPERUSER, sockets),
+        logins.url(cluster.WRITER, sockets),
+        logins.url(cluster.PROJECTOR, sockets),
+        logins.url(cluster.ERASER, sockets),
         layout.data,
         sockets,
         layout.log,
@@ -146,7 +153,7 @@ def running(home: Path) -> bool:
         logins = None if layout is None else cluster.logins(layout)
         if layout is None or logins is None or not postmaster.read_pid_file(layout.data).ready:
             return False
-        return _refusal(logins.superuser_url(socket_directory(layout))) is None
+        return _refusal(logins.url(cluster.SUPERUSER, socket_directory(layout))) is None
 
 
 def _serve(home: Path, layout: Layout) -> Logins:
@@ -227,7 +234,7 @@ def _check_place(home: Path, layout: Layout, account: Account) -> None:
 
 def _answers(layout: Layout, logins: Logins) -> bool:
     """Wait for a connection; False when the server has gone meanwhile."""
-    url = logins.superuser_url(socket_directory(layout))
+    url = logins.url(cluster.SUPERUSER, socket_directory(layout))
     refusal = "it is still starting"
     deadline = time.monotonic() + _START_SECONDS
     while time.monotonic() < deadline:

@@ -18,15 +18,17 @@ from psycopg.rows import TupleRow
 from memoriale.adapters.postgres.encoding import prepare
 from memoriale.adapters.postgres.errors import is_lost_connection, translated
 from memoriale.adapters.postgres.location import connection_settings, place_of
+from memoriale.adapters.postgres.roles import Role
 from memoriale.domain.errors import InputError, UnavailableError
 from memoriale.domain.leaf import EPOCH
 
 MAX_READERS: Final = 8
-"""Connections for reading that one process holds at most."""
+"""Connections of each reading role that one process holds at most."""
 
 MAX_APPENDERS: Final = 8
 """Connections for appending that the logs of one process share."""
 
+_READING: Final = (Role.READ, Role.PROJECT)
 _WAIT: Final = 10.0
 
 # Every key begins with the tenant and the log, and without statistics the planner takes that
@@ -55,23 +57,29 @@ class Datastore:
 
     Built from the whole connection string, so that ``sslmode``, ``options`` or several hosts
     hold. Nothing connects before the first use. Usable from many threads, and again in a child
-    after ``os.fork``.
+    after ``os.fork``. A connection takes one role when it is made and serves that role alone,
+    so no transaction has rights that its work does not need.
 
     Args:
         url: Connection string of a login that may take the roles ``memoriale_append`` and
             ``memoriale_read``.
+        project_url: The same of a login that may take ``memoriale_project``; None uses ``url``.
         application_name: Shown in ``pg_stat_activity`` unless the URL names another.
 
     Raises:
         InputError: The URL cannot be read.
     """
 
-    def __init__(self, url: str, *, application_name: str = "memoriale") -> None:
-        self._settings = connection_settings(url, application_name)
-        self.place: str = place_of(self._settings)
+    def __init__(
+        self, url: str, *, project_url: str | None = None, application_name: str = "memoriale"
+    ) -> None:
+        first = connection_settings(url, application_name)
+        posting = connection_settings(project_url or url, application_name, "project_url")
+        self._settings = {Role.APPEND: first, Role.READ: first, Role.PROJECT: posting}
+        self.place: str = place_of(first)
         """Host, port and database, for messages; never a password."""
         self._closed = False
-        self._idle: list[Connection[TupleRow]]
+        self._idle: dict[Role, list[Connection[TupleRow]]]
         self._idle_appenders: list[Connection[TupleRow]]
         self._start_anew()
         _datastores.add(self)
@@ -95,9 +103,22 @@ class Datastore:
             InputError: The datastore is closed.
             UnavailableError: The database cannot be reached (``database_down``).
         """
+        return self.connect_as(Role.APPEND)
+
+    def connect_as(self, role: Role) -> Connection[TupleRow]:
+        """
+        A new connection in autocommit with a role; the caller closes it.
+
+        Args:
+            role: ``APPEND``, ``READ`` or ``PROJECT``.
+
+        Raises:
+            InputError: The datastore is closed.
+            UnavailableError: The database cannot be reached (``database_down``).
+        """
         self._require_open()
-        with translated(self.place):
-            return self._connect("memoriale_append")
+        with translated(place_of(self._settings[role])):
+            return self._connect(role)
 
     @contextmanager
     def appending(self) -> Iterator[Connection[TupleRow]]:
@@ -144,13 +165,14 @@ class Datastore:
             appenders.release()
 
     @contextmanager
-    def read(self, tenant: str) -> Iterator[Connection[TupleRow]]:
+    def read(self, tenant: str, role: Role = Role.READ) -> Iterator[Connection[TupleRow]]:
         """
-        A pooled connection with the role ``memoriale_read`` in a read-only transaction that
-        sees the rows of one tenant. At the end the connection is of no tenant again.
+        A pooled connection with a reading role in a read-only transaction that sees the rows
+        of one tenant. At the end the connection is of no tenant again.
 
         Args:
             tenant: Whose rows are visible.
+            role: ``READ``, or ``PROJECT`` for whoever posts views.
 
         Raises:
             InputError: The tenant is empty, or the datastore is closed.
@@ -159,19 +181,19 @@ class Datastore:
         if not tenant:
             raise InputError("Name the tenant to read.", code="missing", field="tenant")
         self._require_open()
-        readers = self._readers
+        readers = self._readers[role]
         if not readers.acquire(timeout=_WAIT):
             raise UnavailableError(
                 f"All {MAX_READERS} reading connections are busy. Try again.", code="readers_busy"
             )
         try:
-            with translated(self.place):
-                connection = self._begin(tenant)
+            with translated(place_of(self._settings[role])):
+                connection = self._begin(tenant, role)
                 try:
                     yield connection
                     connection.execute("COMMIT")
                 finally:
-                    self._put_back(connection)
+                    self._put_back(connection, self._idle[role])
         finally:
             readers.release()
 
@@ -179,9 +201,10 @@ class Datastore:
         """Close the idle connections of this process. Calling it again does nothing."""
         with self._lock:
             self._closed = True
-            idle = [*self._idle, *self._idle_appenders]
-            self._idle.clear()
-            self._idle_appenders.clear()
+            pools = [*self._idle.values(), self._idle_appenders]
+            idle = [connection for pool in pools for connection in pool]
+            for pool in pools:
+                pool.clear()
         for connection in idle:
             connection.close()
 
@@ -193,9 +216,9 @@ class Datastore:
 
     def _start_anew(self) -> None:
         self._lock = threading.Lock()
-        self._readers = threading.BoundedSemaphore(MAX_READERS)
+        self._readers = {role: threading.BoundedSemaphore(MAX_READERS) for role in _READING}
         self._appenders = threading.BoundedSemaphore(MAX_APPENDERS)
-        self._idle = []
+        self._idle = {role: [] for role in _READING}
         self._idle_appenders = []
 
     def _forked(self) -> None:
@@ -204,12 +227,12 @@ class Datastore:
         _left_behind.append([self._idle, self._idle_appenders])
         self._start_anew()
 
-    def _begin(self, tenant: str) -> Connection[TupleRow]:
+    def _begin(self, tenant: str, role: Role) -> Connection[TupleRow]:
         # One round trip, and the tenant cannot stay: the setting ends with the transaction.
         begin = sql.SQL(
             "BEGIN READ ONLY; SELECT pg_catalog.set_config('ledger.tenant', {}, true)"
         ).format(tenant)
-        while connection := self._take_idle():
+        while connection := self._take_idle(role):
             try:
                 connection.execute(begin)
             except psycopg.Error as error:
@@ -219,7 +242,7 @@ class Datastore:
                     raise
             else:
                 return connection
-        connection = self._connect("memoriale_read")
+        connection = self._connect(role)
         try:
             connection.execute(begin)
         except BaseException:
@@ -227,15 +250,16 @@ class Datastore:
             raise
         return connection
 
-    def _take_idle(self) -> Connection[TupleRow] | None:
+    def _take_idle(self, role: Role) -> Connection[TupleRow] | None:
         with self._lock:
-            return self._idle.pop() if self._idle else None
+            idle = self._idle[role]
+            return idle.pop() if idle else None
 
-    def _put_back(self, connection: Connection[TupleRow]) -> None:
+    def _put_back(self, connection: Connection[TupleRow], idle: list[Connection[TupleRow]]) -> None:
         if connection.info.transaction_status != pq.TransactionStatus.IDLE:
             with suppress(psycopg.Error):
                 connection.rollback()
-        self._keep(connection, self._idle)
+        self._keep(connection, idle)
 
     def _keep(self, connection: Connection[TupleRow], idle: list[Connection[TupleRow]]) -> None:
         with self._lock:
@@ -245,8 +269,8 @@ class Datastore:
                 return
         connection.close()
 
-    def _connect(self, role: str) -> Connection[TupleRow]:
-        connection = psycopg.connect(**self._settings, autocommit=True)
+    def _connect(self, role: Role) -> Connection[TupleRow]:
+        connection = psycopg.connect(**self._settings[role], autocommit=True)
         try:
             connection.execute(
                 sql.SQL("SET ROLE {}; SET TIME ZONE 'UTC'; {}").format(

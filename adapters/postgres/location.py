@@ -11,7 +11,9 @@ CONNECT_TIMEOUT: Final = 5
 """Seconds until a silent host counts as down, unless the connection string says otherwise."""
 
 
-def connection_settings(url: str, application_name: str = "memoriale") -> dict[str, Any]:
+def connection_settings(
+    url: str, application_name: str = "memoriale", setting: str = "database_url"
+) -> dict[str, Any]:
     """
     Every setting of a connection string (``sslmode``, ``options``, several hosts …), completed
     by a connect timeout, the name of the application and the encoding.
@@ -19,6 +21,7 @@ def connection_settings(url: str, application_name: str = "memoriale") -> dict[s
     Args:
         url: ``postgresql://…`` or ``key=value …``, as libpq takes it.
         application_name: Shown in ``pg_stat_activity`` unless the string names another.
+        setting: Where the string comes from, for the error.
 
     Raises:
         InputError: It is no connection string.
@@ -30,7 +33,7 @@ def connection_settings(url: str, application_name: str = "memoriale") -> dict[s
             "The database's URL cannot be read. Write it as"
             " postgresql://user:password@host:port/database.",
             code="bad_url",
-            field="database_url",
+            field=setting,
             allowed="postgresql://user:password@host:port/database",
         ) from error
     defaults = {"connect_timeout": CONNECT_TIMEOUT, "fallback_application_name": application_name}

@@ -12,6 +12,7 @@ from psycopg.rows import TupleRow
 
 from memoriale.adapters.postgres.datastore import Datastore
 from memoriale.adapters.postgres.errors import is_lost_connection, translated
+from memoriale.adapters.postgres.roles import Role
 
 _HELD = (
     "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted"
@@ -96,10 +97,8 @@ class AdvisoryLocks:
 
     def _taken(self, key: int) -> bool:
         if self._connection is None:
-            self._connection = self._datastore.connect_for_appending()
+            self._connection = self._datastore.connect_as(Role.PROJECT)
             self._process = os.getpid()
-            # It asks for locks only, and needs the right to nothing.
-            self._connection.execute("SET ROLE memoriale_read")
         found = self._connection.execute("SELECT pg_try_advisory_lock(%s)", [key]).fetchone()
         return found is not None and bool(found[0])
 

@@ -71,10 +71,9 @@ def migrate(url: str) -> list[str]:
     Apply what is missing, each migration in a transaction of its own, and return their names.
 
     Processes that do so at the same time wait for each other. The first migration creates the
-    roles; it grants append, read, project and erase to the login ``memoriale_app`` if the
-    cluster has one, else to the login of ``url``. Another login gets them by hand::
-
-        GRANT memoriale_append, memoriale_read, memoriale_project, memoriale_erase TO login;
+    roles and grants them to the login of ``url``. Logins named ``memoriale_writer`` (append and
+    read), ``memoriale_projector`` and ``memoriale_eraser`` get theirs too when the cluster has
+    them; others get them by hand, see docs/operations.md.
 
     Args:
         url: A connection string of a superuser, or of a login with CREATEROLE and the right

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from memoriale.adapters.postgres.datastore import Datastore
 from memoriale.adapters.postgres.logs import Log
+from memoriale.adapters.postgres.roles import Role
 from memoriale.adapters.postgres.rows import row_of, select_list
 from memoriale.domain.errors import InputError, UnavailableError
 from memoriale.domain.record import Row
@@ -90,11 +91,13 @@ class LedgerReader:
     Args:
         datastore: The database.
         log: The log to read.
+        role: As whom: ``READ``, or ``PROJECT`` for whoever posts views.
     """
 
-    def __init__(self, datastore: Datastore, log: Log) -> None:
+    def __init__(self, datastore: Datastore, log: Log, role: Role = Role.READ) -> None:
         self.datastore = datastore
         self.log = log
+        self._role = role
 
     def head(self) -> int:
         """The number of events, which is the index that comes next."""
@@ -389,7 +392,7 @@ class LedgerReader:
 
     def _fetch(self, statement: str, **arguments: Any) -> list[tuple[Any, ...]]:
         place = {"tenant": self.log.tenant, "log_id": self.log.log_id}
-        with self.datastore.read(self.log.tenant) as connection:
+        with self.datastore.read(self.log.tenant, self._role) as connection:
             cursor = connection.execute(statement.encode(), place | arguments, binary=True)
             return cursor.fetchall()
 

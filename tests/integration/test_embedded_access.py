@@ -65,11 +65,21 @@ def test_passwords_are_kept_private(embedded_server: EmbeddedServer) -> None:
     assert mode(embedded_server.log_file) == 0o600
     assert mode(embedded_server.data_directory) == 0o700
     assert mode(embedded_server.socket_directory) == 0o700
-    assert embedded_server.superuser_url not in repr(embedded_server)
-    assert embedded_server.app_url not in repr(embedded_server)
+    for url in urls_of(embedded_server):
+        assert url not in repr(embedded_server)
 
 
-@pytest.mark.parametrize("login", ["memoriale", "memoriale_app", "postgres"])
+def urls_of(server: EmbeddedServer) -> dict[str, str]:
+    """The logins of a server with their URIs, the superuser's first."""
+    return {
+        server.superuser_url: "memoriale",
+        server.app_url: "memoriale_writer",
+        server.projector_url: "memoriale_projector",
+        server.eraser_url: "memoriale_eraser",
+    }
+
+
+@pytest.mark.parametrize("login", ["memoriale", "memoriale_writer", "postgres"])
 @pytest.mark.parametrize("password", ["", "0" * 64])
 def test_a_wrong_password_is_refused(
     embedded_server: EmbeddedServer, login: str, password: str
@@ -103,17 +113,21 @@ def test_the_server_listens_on_no_network(embedded_server: EmbeddedServer) -> No
     assert answer(embedded_server.superuser_url, "SHOW listen_addresses") == ""
 
 
-def test_the_app_login_has_no_rights(embedded_server: EmbeddedServer) -> None:
-    """It is an ordinary login that owns nothing and may create nothing."""
-    with psycopg.connect(embedded_server.app_url, autocommit=True) as connection:
-        flags = connection.execute(
-            "SELECT rolname, rolsuper, rolcreaterole, rolcreatedb, rolreplication, rolbypassrls,"
-            " rolinherit FROM pg_roles WHERE rolname = current_user"
-        ).fetchone()
-        assert flags == ("memoriale_app", False, False, False, False, False, True)
-        for statement in ("CREATE TABLE t ()", "CREATE SCHEMA s", "CREATE DATABASE d"):
-            with pytest.raises(psycopg.errors.InsufficientPrivilege):
-                connection.execute(statement)
+def test_the_logins_of_the_software_have_no_rights(embedded_server: EmbeddedServer) -> None:
+    """They are ordinary logins that own nothing and may create nothing, with passwords of their
+    own."""
+    urls = urls_of(embedded_server)
+    assert len({psycopg.conninfo.conninfo_to_dict(url)["password"] for url in urls}) == 4
+    for url, login in list(urls.items())[1:]:
+        with psycopg.connect(url, autocommit=True) as connection:
+            flags = connection.execute(
+                "SELECT rolname, rolsuper, rolcreaterole, rolcreatedb, rolreplication,"
+                " rolbypassrls, rolinherit FROM pg_roles WHERE rolname = current_user"
+            ).fetchone()
+            assert flags == (login, False, False, False, False, False, True)
+            for statement in ("CREATE TABLE t ()", "CREATE SCHEMA s", "CREATE DATABASE d"):
+                with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                    connection.execute(statement)
 
 
 @pytest.mark.parametrize(

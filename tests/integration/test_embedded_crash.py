@@ -218,7 +218,9 @@ def test_a_database_of_another_major_version_is_refused(old_home: Path) -> None:
     assert_opens(old_home)
 
 
-@pytest.mark.parametrize("damage", ["", "{", "[]", '{"memoriale": "short", "memoriale_app": ""}'])
+@pytest.mark.parametrize(
+    "damage", ["", "{", "[]", '{"memoriale": "short", "memoriale_writer": ""}']
+)
 def test_lost_passwords_are_made_anew(old_home: Path, damage: str) -> None:
     """Both logins work with the new passwords, and the old ones are refused."""
     before = start(old_home, idle_seconds=0)

@@ -27,7 +27,7 @@ def begun(home: Path) -> Path:
     """Start the home's server, use it, leave it, and return its socket folder."""
     server = start(home, idle_seconds=3600)
     assert answer(server.superuser_url, "SELECT current_user") == "memoriale"
-    assert answer(server.app_url, "SELECT current_user") == "memoriale_app"
+    assert answer(server.app_url, "SELECT current_user") == "memoriale_writer"
     server.release()
     return server.socket_directory
 

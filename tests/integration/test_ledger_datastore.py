@@ -13,7 +13,8 @@ from memoriale.adapters.postgres.datastore import MAX_READERS, Datastore
 from memoriale.adapters.postgres.location import connection_settings, place_of
 from memoriale.adapters.postgres.logs import LOG_KINDS, open_log
 from memoriale.adapters.postgres.migrate import OLDEST_SERVER, migrate
-from memoriale.domain.errors import InputError, UnavailableError
+from memoriale.adapters.postgres.roles import Logins, Role
+from memoriale.domain.errors import InputError, RefusedError, UnavailableError
 from tests.fixtures.embedded import eventually
 from tests.fixtures.postgres import Database, Server, temporary_database, unused
 
@@ -63,6 +64,33 @@ def test_roles_of_the_connections(database: Database) -> None:
             assert connection.execute("SELECT current_role").fetchone() == ("memoriale_read",)
         with datastore.appending() as connection:
             assert connection.execute("SELECT current_role").fetchone() == ("memoriale_append",)
+
+
+def test_views_are_posted_through_a_login_of_their_own(
+    database: Database, separate_logins: Logins
+) -> None:
+    """The project role is taken on its own login where one is given, else on the first; no
+    login can take a role that is another's."""
+    query = "SELECT session_user::text, current_role::text"
+    assert separate_logins.project is not None
+    writer, projector = (
+        str(conninfo_to_dict(url)["user"])
+        for url in (separate_logins.first, separate_logins.project)
+    )
+    with Datastore(separate_logins.first, project_url=separate_logins.project) as datastore:
+        with datastore.read("t", Role.PROJECT) as connection:
+            assert connection.execute(query).fetchone() == (projector, "memoriale_project")
+        with datastore.read("t") as connection:
+            assert connection.execute(query).fetchone() == (writer, "memoriale_read")
+    with Datastore(database.app_url) as datastore, datastore.read("t", Role.PROJECT) as connection:
+        assert (connection.execute(query).fetchone() or ("", ""))[1] == "memoriale_project"
+    with (
+        Datastore(separate_logins.first) as datastore,
+        pytest.raises(RefusedError) as caught,
+        datastore.read("t", Role.PROJECT),
+    ):
+        pass
+    assert caught.value.code == "database_right_missing"
 
 
 def test_reading_needs_a_tenant(database: Database) -> None:

@@ -12,7 +12,7 @@ from tests.contracts.ledger import append
 from tests.fixtures.postgres import Database, Ledger, opened
 
 DENIED = ("42501", "42704")
-TABLES = ("ledger_events", "ledger_heads", "ledger_logs", "ledger_subjects")
+TABLES = ("ledger_events", "ledger_heads", "ledger_logs", "ledger_probe", "ledger_subjects")
 
 
 @contextmanager

@@ -30,7 +30,13 @@ from tests.fixtures.postgres import (
     unused,
 )
 
-TENANT_TABLES = ["ledger_events", "ledger_heads", "ledger_logs", "ledger_subjects"]
+TENANT_TABLES = [
+    "ledger_events",
+    "ledger_heads",
+    "ledger_logs",
+    "ledger_probe",
+    "ledger_subjects",
+]
 
 
 def test_migrate_brings_an_empty_database_up_once(server: Server) -> None:
@@ -229,6 +235,8 @@ def test_every_trigger_is_enabled_always(database: Database) -> None:
         ("ledger_heads", "only_grows", "A"),
         ("ledger_logs", "append_only", "A"),
         ("ledger_logs", "never_truncated", "A"),
+        ("ledger_probe", "append_only", "A"),
+        ("ledger_probe", "never_truncated", "A"),
     ]
 
 
