@@ -20,6 +20,7 @@ from memoriale.adapters.application.drafting import (
 from memoriale.adapters.application.slices import Slices
 from memoriale.adapters.application.tenant_log import TenantLog
 from memoriale.adapters.keys import tags
+from memoriale.adapters.postgres.repeats import stored_before
 from memoriale.domain.commands import Invalidate, Reinstate
 from memoriale.domain.decisions import (
     Draft,
@@ -31,7 +32,7 @@ from memoriale.domain.decisions import (
     decide_replace,
 )
 from memoriale.domain.errors import ConflictError
-from memoriale.domain.events import NewEvent
+from memoriale.domain.events import Invalidated, NewEvent
 from memoriale.domain.guards import Guard, NothingNew
 from memoriale.domain.holds import (
     HELD_REASONS,
@@ -43,7 +44,7 @@ from memoriale.domain.holds import (
 from memoriale.domain.keys import PersonKey, Subject
 from memoriale.domain.memory import MemoryState, Status
 from memoriale.domain.principal import Principal, Right
-from memoriale.domain.record import AppendReceipt
+from memoriale.domain.record import AppendReceipt, Columns
 from memoriale.domain.steps import Adjust, Decision, End, Make, Replace, Revive, Slice, Step
 
 MAX_ATTEMPTS: Final = 64
@@ -76,14 +77,26 @@ class Decided:
     What became of a request.
 
     Args:
-        steps: What was decided; empty when nothing had to change.
-        receipt: Of the append; None when nothing had to change.
-        slice: What the decision rested on.
+        events: For each event its memory and topic; none when nothing had to change.
+        index: Index of the last event; None when nothing had to change.
+        recorded_at: When it was recorded; aware UTC.
+        created: False when an earlier call with the same idempotency key stored it.
     """
 
-    steps: tuple[Step, ...]
-    receipt: AppendReceipt | None
-    slice: Slice
+    events: tuple[tuple[UUID, str], ...] = ()
+    index: int | None = None
+    recorded_at: datetime | None = None
+    created: bool = True
+
+    def made(self) -> list[UUID]:
+        """The memories that are current through it: made, replaced or made current again."""
+        last = dict(self.events)
+        return [memory_id for memory_id, topic in last.items() if topic != Invalidated.TOPIC]
+
+    def ended(self) -> list[UUID]:
+        """The memories that ended through it."""
+        last = dict(self.events)
+        return [memory_id for memory_id, topic in last.items() if topic == Invalidated.TOPIC]
 
 
 class Deciding:
@@ -152,14 +165,20 @@ class Deciding:
             principal.require(Right.REVIEW)
         key = self._drafting.owner(owner).key
         require_branch_of(branch, key.pseudonym)
+        marks = self._marks(principal, branch, key, request)
         for attempt in range(MAX_ATTEMPTS):
+            if before := self._before(key, marks):
+                return before
             seen = self._slice(principal, key, kinds, branch)
             steps = tuple(decision(seen))
             if not steps:
-                return Decided((), None, seen)
-            planned = self._planned(principal, branch, key, kinds, seen, steps, request)
+                return Decided()
+            planned = self._planned(principal, branch, key, kinds, seen, steps, request, marks)
             try:
-                return Decided(steps, self._log.save(planned.events, planned.guards), seen)
+                receipt = self._log.save(planned.events, planned.guards)
+                # A repeat that was faster is read back by the next turn.
+                if receipt.created:
+                    return _decided(planned, receipt)
             except ConflictError:
                 if attempt == MAX_ATTEMPTS - 1:
                     raise
@@ -195,6 +214,7 @@ class Deciding:
         seen: Slice,
         steps: Sequence[Step],
         request: Request,
+        marks: "_Marks",
     ) -> Planned:
         stamp = self._log.identities.stamp(principal, request.correlation_id, request.causation_id)
         events: list[NewEvent] = []
@@ -205,7 +225,12 @@ class Deciding:
             NothingNew(owner.pseudonym, kind, seen.index, branch.branch.id) for kind in kinds
         ]
         guards += self._check_holds(owner.pseudonym, steps, seen.index)
-        events[0] = self._answering(principal, branch, owner, events[0], request)
+        columns = replace(
+            events[0].columns,
+            request_tag=marks.request_tag,
+            idempotency_tag=marks.idempotency_tag,
+        )
+        events[0] = replace(events[0], columns=columns)
         return Planned(events, tuple(guards))
 
     def _event(
@@ -265,22 +290,29 @@ class Deciding:
         tag = self._drafting.content_tag(owner, content)
         return NewEvent(draft.event, replace(draft.columns, content_tag=tag), sealed_for)
 
-    def _answering(
-        self,
-        principal: Principal,
-        branch: BranchView,
-        owner: PersonKey,
-        first: NewEvent,
-        request: Request,
-    ) -> NewEvent:
+    def _marks(
+        self, principal: Principal, branch: BranchView, owner: PersonKey, request: Request
+    ) -> "_Marks":
         key, asked = self._log.identities.tag_key(owner), request.idempotency_key
         canonical = request_of(principal, branch, request.command, request.arguments)
-        columns = replace(
-            first.columns,
+        return _Marks(
             request_tag=tags.request_tag(key, canonical),
             idempotency_tag=None if asked is None else tags.idempotency_tag(key, asked),
         )
-        return replace(first, columns=columns)
+
+    def _before(self, owner: PersonKey, marks: "_Marks") -> Decided | None:
+        if marks.idempotency_tag is None:
+            return None
+        reader, tag = self._log.reader, marks.idempotency_tag
+        rows = stored_before(reader, owner.pseudonym, tag, marks.request_tag)
+        if not rows:
+            return None
+        return Decided(
+            events=tuple((_memory_of(row.columns), row.columns.topic) for row in rows),
+            index=rows[-1].recorded.index,
+            recorded_at=rows[-1].recorded.recorded_at,
+            created=False,
+        )
 
     def _check_holds(self, owner: UUID, steps: Sequence[Step], index: int) -> list[Guard]:
         ended = [s for s in steps if isinstance(s, End) and s.because in HELD_REASONS]
@@ -293,6 +325,25 @@ class Deciding:
 
     def _holds(self, owner: UUID) -> list[UUID]:
         return active_holds(self._log.mapper.decode(self._log.reader.slice(owner, HOLD_KIND)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Marks:
+    request_tag: bytes
+    idempotency_tag: bytes | None
+
+
+def _decided(planned: Planned, receipt: AppendReceipt) -> Decided:
+    return Decided(
+        events=tuple((_memory_of(e.columns), e.columns.topic) for e in planned.events),
+        index=receipt.last,
+        recorded_at=receipt.recorded_at,
+    )
+
+
+def _memory_of(columns: Columns) -> UUID:
+    assert columns.memory_id is not None
+    return columns.memory_id
 
 
 def _made(step: Make, draft: Draft) -> MemoryState:

@@ -15,6 +15,8 @@ class Decision(Payload):
     outcome: str | None = None
     outcome_quality: str | None = None
     """``good``, ``bad`` or ``neutral``."""
+    session_id: str | None = None
+    """The conversation in which it was made."""
 
 
 class Learning(Payload):

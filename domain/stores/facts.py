@@ -223,23 +223,6 @@ def forget_texts(seen: Slice, texts: Sequence[str]) -> list[Step]:
     ]
 
 
-def end_all(seen: Slice, kind: str, because: ReasonCode, reason: str | None = None) -> list[Step]:
-    """The end of every memory of a kind that is not ended yet."""
-    return [
-        End(memory_id=state.memory_id, because=because, reason=reason)
-        for state in seen.states.values()
-        if state.kind == kind and state.status is Status.CURRENT
-    ]
-
-
-def end_one(seen: Slice, memory_id: UUID, because: ReasonCode) -> list[Step]:
-    """The end of one memory; nothing when it is not there or not current."""
-    state = seen.states.get(memory_id)
-    if state is None or state.status is not Status.CURRENT:
-        return []
-    return [End(memory_id=state.memory_id, because=because)]
-
-
 def parse_facts(facts: Sequence[NewFact | Mapping[str, Any] | str]) -> list[NewFact]:
     """
     Facts to be added, from what a caller gave.

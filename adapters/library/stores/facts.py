@@ -11,7 +11,7 @@ from memoriale.domain.commands import Remember
 from memoriale.domain.events import ReasonCode, SourceTier
 from memoriale.domain.fields import choice, parse_id
 from memoriale.domain.rendering import bullet
-from memoriale.domain.steps import End
+from memoriale.domain.stores.ending import end_all, end_one
 from memoriale.domain.stores.facts import (
     FACT,
     MAX_FACTS,
@@ -20,8 +20,6 @@ from memoriale.domain.stores.facts import (
     NewFact,
     UserFact,
     by_weight,
-    end_all,
-    end_one,
     fact_of,
     forget_texts,
     parse_facts,
@@ -118,9 +116,7 @@ class UserFacts(Store):
         decided = self._decide(
             memory, owner, (FACT,), decision, "facts.add", arguments, idempotency_key
         )
-        ended = {step.memory_id for step in decided.steps if isinstance(step, End)}
-        made = [step.memory_id for step in decided.steps if not isinstance(step, End)]
-        return [memory_id for memory_id in dict.fromkeys(made) if memory_id not in ended]
+        return decided.made()
 
     def remove_fact(self, user_id: str | None = None, fact_id: UUID | str = "") -> bool:
         """
@@ -139,7 +135,7 @@ class UserFacts(Store):
             "facts.remove",
             {"fact_id": str(found)},
         )
-        return bool(decided.steps)
+        return bool(decided.events)
 
     def forget_by_text(self, user_id: str | None = None, fact_texts: Sequence[str] = ()) -> int:
         """
@@ -163,7 +159,7 @@ class UserFacts(Store):
             "facts.forget",
             {"texts": texts},
         )
-        return len(decided.steps)
+        return len(decided.ended())
 
     def clear(self, user_id: str | None = None) -> int:
         """
@@ -181,7 +177,7 @@ class UserFacts(Store):
             "facts.clear",
             {},
         )
-        return len(decided.steps)
+        return len(decided.ended())
 
     def get_context_string(
         self, user_id: str | None = None, max_facts: int = SHOWN_FACTS, *, as_of: AsOf = None

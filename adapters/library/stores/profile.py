@@ -1,0 +1,180 @@
+"""``UserProfile``: who a user is, field by field."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import JsonValue
+
+from memoriale.adapters.application.reading import AsOf
+from memoriale.adapters.library.memory import Memory
+from memoriale.adapters.library.stores.base import Store
+from memoriale.domain.commands import Remember
+from memoriale.domain.events import ReasonCode, SourceTier
+from memoriale.domain.fields import choice
+from memoriale.domain.rendering import quoted
+from memoriale.domain.stores.ending import end_all
+from memoriale.domain.stores.profile import (
+    BUILT_IN,
+    PROFILE_FIELD,
+    UpdateProfile,
+    UserProfileData,
+    lines_of,
+    parse_patch,
+    profile_of,
+)
+from memoriale.domain.text import check_text
+from memoriale.domain.tools import ToolDef
+
+
+class UserProfile(Store):
+    """
+    Profiles of users. Each field is a memory of its own, with its history.
+
+    Taken from ``UserProfile`` of reference system A; ``docs/parity.md`` says what is different.
+
+    Args:
+        storage: A memory handle; its user is meant where ``user_id`` is not given.
+        custom_fields: Names of further fields that the tool offers and extraction looks for.
+    """
+
+    def __init__(self, storage: Memory, *, custom_fields: Sequence[str] = ()) -> None:
+        super().__init__(storage)
+        self.custom_fields = tuple(check_text("custom_fields", name) for name in custom_fields)
+
+    def get_profile(
+        self, user_id: str | None = None, *, as_of: AsOf = None
+    ) -> UserProfileData | None:
+        """
+        The profile; None when nothing is known.
+
+        Args:
+            user_id: Whose; default: the handle's user.
+            as_of: As then: an index or a time.
+        """
+        memory = self._as(user=user_id)
+        owner = self._owner(memory, "user")
+        return profile_of(self._read(memory, owner, (PROFILE_FIELD,), "profile.show", as_of))
+
+    def update_profile(
+        self,
+        user_id: str | None = None,
+        patch: Mapping[str, Any] | None = None,
+        *,
+        source: str = "manual",
+        model: str | None = None,
+        prompt_version: str | None = None,
+        source_run: str | None = None,
+    ) -> UserProfileData | None:
+        """
+        Changes fields of the profile in one append.
+
+        Args:
+            user_id: Whose; default: the handle's user.
+            patch: New values of ``name``, ``preferred_name``, ``role``, ``company``,
+                ``location``, ``timezone``, ``language``, and of ``custom`` (an object). A field
+                that is missing stays; None clears it.
+            source: ``manual``, or ``auto`` when a model extracted them.
+            model, prompt_version, source_run: What extracted them.
+
+        Returns:
+            The profile after it; None when nothing is known any more.
+
+        Raises:
+            InputError: An unknown field or a wrong value; nothing was stored.
+        """
+        memory = self._as(user=user_id)
+        owner = self._owner(memory, "user")
+        extracted = choice("source", source, ("manual", "auto")) == "auto"
+        parsed = parse_patch({} if patch is None else patch)
+        shared = {
+            "source_tier": SourceTier.LLM_EXTRACTED if extracted else SourceTier.MANUAL,
+            "model": model,
+            "prompt_version": prompt_version,
+            "source_run": source_run,
+        }
+        decision = UpdateProfile(
+            parsed,
+            lambda name, custom, value: self._field(memory, name, custom, value, shared),
+            extracted=extracted,
+        )
+        self._decide(
+            memory, owner, (PROFILE_FIELD,), decision, "profile.set", {"patch": dict(patch or {})}
+        )
+        return profile_of(self._read(memory, owner, (PROFILE_FIELD,), "profile.show"))
+
+    def clear(self, user_id: str | None = None) -> int:
+        """
+        Ends every field as ``retracted``; only ``erase`` destroys.
+
+        Returns:
+            How many fields ended.
+        """
+        memory = self._as(user=user_id)
+        decided = self._decide(
+            memory,
+            self._owner(memory, "user"),
+            (PROFILE_FIELD,),
+            lambda seen: end_all(seen, PROFILE_FIELD, ReasonCode.RETRACTED),
+            "profile.clear",
+            {},
+        )
+        return len(decided.ended())
+
+    def get_context_string(self, user_id: str | None = None, *, as_of: AsOf = None) -> str:
+        """The known fields as lines for a prompt; empty when there are none."""
+        profile = self.get_profile(user_id, as_of=as_of)
+        if profile is None:
+            return ""
+        return "\n".join(f"- {quoted(n)}: {quoted(_words(v))}" for n, v in lines_of(profile))
+
+    def as_tool(self) -> ToolDef:
+        """
+        ``update_user_profile`` for a language model: changes fields of the handle's user, null
+        clears one; answers the profile.
+        """
+        text = {"type": ["string", "null"]}
+        custom: dict[str, Any] = {"type": ["object", "null"], "additionalProperties": True}
+        if self.custom_fields:
+            custom["properties"] = {name: {} for name in self.custom_fields}
+        return ToolDef(
+            name="update_user_profile",
+            description=(
+                "Changes what is known about the user. Give only the fields that change; null "
+                "clears a field. Answers the whole profile."
+            ),
+            parameters={
+                "type": "object",
+                "properties": {**dict.fromkeys(BUILT_IN, text), "custom": custom},
+                "additionalProperties": False,
+            },
+            handler=self._updated,
+        )
+
+    def get_tools(self) -> list[ToolDef]:
+        """The tools of this store."""
+        return [self.as_tool()]
+
+    def _updated(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        profile = self.update_profile(patch=given)
+        return {} if profile is None else profile.model_dump(mode="json", exclude_none=True)
+
+    def _field(
+        self,
+        memory: Memory,
+        name: str,
+        custom: bool,
+        value: JsonValue,
+        shared: Mapping[str, Any],
+    ) -> Remember:
+        return self._command(
+            memory,
+            f"{name}: {_words(value)}",
+            kind=PROFILE_FIELD,
+            details={"field": name, "value": value, "custom": custom},
+            **shared,
+        )
+
+
+def _words(value: JsonValue) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,48 @@
+"""Which of a few texts a question is about: BM25 over what a store has at hand."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Final
+
+Words = Callable[[str], Sequence[str]]
+"""Splits a text into the words that are compared."""
+
+SATURATION: Final = 1.2
+LENGTH_WEIGHT: Final = 0.75
+
+
+def relevances(query: str, texts: Sequence[str], words: Words) -> list[float]:
+    """
+    How well each text answers a question; 0 for one that shares no word with it.
+
+    Okapi BM25 (Robertson and Zaragoza 2009) with k1 = 1.2 and b = 0.75 over the given texts, and
+    the inverse document frequency that is never negative.
+
+    Args:
+        query: The question.
+        texts: The texts.
+        words: Splits both.
+    """
+    asked = set(words(query))
+    documents = [Counter(words(text)) for text in texts]
+    lengths = [sum(document.values()) for document in documents]
+    mean = sum(lengths) / len(lengths) if lengths else 0.0
+    holding = {word: sum(word in document for document in documents) for word in asked}
+    return [
+        sum(
+            _weight(holding[word], len(documents)) * _saturated(document[word], length, mean)
+            for word in asked
+            if document[word]
+        )
+        for document, length in zip(documents, lengths, strict=True)
+    ]
+
+
+def _weight(holding: int, documents: int) -> float:
+    return math.log(1 + (documents - holding + 0.5) / (holding + 0.5))
+
+
+def _saturated(count: int, length: int, mean: float) -> float:
+    norm = 1 - LENGTH_WEIGHT + LENGTH_WEIGHT * length / mean
+    return count * (SATURATION + 1) / (count + SATURATION * norm)
