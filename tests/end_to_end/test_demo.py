@@ -9,7 +9,7 @@ import tempfile
 from importlib.resources import as_file, files
 from pathlib import Path
 
-from memoriale.adapters.embedded import stop
+from tests.fixtures.embedded import discard
 
 RUN = """
 import sys
@@ -85,7 +85,7 @@ def test_the_demo_tells_any_history_and_keeps_a_home_that_is_given(tmp_path: Pat
                 assert "\u202e" not in run.stdout
             assert home.is_dir()
         finally:
-            stop(home)
+            discard(home)
 
 
 def test_a_terminal_of_another_encoding_is_no_error(tmp_path: Path) -> None:

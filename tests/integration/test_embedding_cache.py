@@ -2,7 +2,6 @@
 
 import os
 import sqlite3
-from collections.abc import Callable
 from uuid import UUID, uuid4
 
 import numpy
@@ -10,40 +9,13 @@ import pytest
 
 from memoriale.adapters.application.identities import Identities
 from memoriale.adapters.embeddings.cache import EmbeddingCache, Entry
-from memoriale.adapters.embeddings.cached import CachedEmbedder
 from memoriale.adapters.embeddings.hashing import HashEmbedder
-from memoriale.adapters.keys.file_store import FileKeyStore
 from memoriale.domain.errors import UnavailableError
 from memoriale.domain.keys import Subject
 from memoriale.projections.embedding import OwnedEmbedder, embed_owned
-from tests.fixtures.embedding_cache import CacheScene
+from tests.fixtures.embedding_cache import CacheScene, Make, Owner
 
 CANARY = "a canary in a cage"
-Make = Callable[..., CachedEmbedder]
-
-
-@pytest.fixture
-def store(cache_scene: CacheScene) -> FileKeyStore:
-    return cache_scene.store
-
-
-@pytest.fixture
-def identities(cache_scene: CacheScene) -> Identities:
-    return cache_scene.identities
-
-
-@pytest.fixture
-def cache(cache_scene: CacheScene) -> EmbeddingCache:
-    return cache_scene.cache
-
-
-@pytest.fixture
-def make(cache_scene: CacheScene) -> Make:
-    return cache_scene.make
-
-
-def owner(identities: Identities, name: str) -> UUID:
-    return identities.key(Subject("user", name)).pseudonym
 
 
 def content(cache: EmbeddingCache) -> bytes:
@@ -55,9 +27,9 @@ def test_it_is_an_owned_embedder(make: Make) -> None:
     assert isinstance(make(), OwnedEmbedder)
 
 
-def test_what_is_kept_is_not_computed(make: Make, identities: Identities) -> None:
+def test_what_is_kept_is_not_computed(make: Make, owner: Owner) -> None:
     """A second embedder takes every vector from the cache, bit by bit."""
-    alice, bob = owner(identities, "alice"), owner(identities, "bob")
+    alice, bob = owner("alice"), owner("bob")
     owners, texts = [alice, alice, bob, alice], ["one", "two", "three", "one"]
     first, second = make(), make()
     vectors = embed_owned(first, owners, texts)
@@ -67,9 +39,9 @@ def test_what_is_kept_is_not_computed(make: Make, identities: Identities) -> Non
     assert (second.computed, second.hits) == (0, 4)
 
 
-def test_only_what_is_missing_is_computed(make: Make, identities: Identities) -> None:
+def test_only_what_is_missing_is_computed(make: Make, owner: Owner) -> None:
     """New texts among known ones are all that the model gets."""
-    alice = owner(identities, "alice")
+    alice = owner("alice")
     embed_owned(make(), [alice] * 2, ["one", "two"])
     embedder = make()
     vectors = embed_owned(embedder, [alice] * 3, ["one", "new", "two"])
@@ -77,9 +49,9 @@ def test_only_what_is_missing_is_computed(make: Make, identities: Identities) ->
     assert numpy.array_equal(vectors, HashEmbedder().embed_passages(["one", "new", "two"]))
 
 
-def test_a_text_without_a_vector_is_kept_too(make: Make, identities: Identities) -> None:
+def test_a_text_without_a_vector_is_kept_too(make: Make, owner: Owner) -> None:
     """Zeros say that the model knows nothing of a text; it need not be asked again."""
-    alice = owner(identities, "alice")
+    alice = owner("alice")
     embed_owned(make(), [alice], ["?!"])
     embedder = make()
     assert not embed_owned(embedder, [alice], ["?!"]).any()
@@ -87,10 +59,10 @@ def test_a_text_without_a_vector_is_kept_too(make: Make, identities: Identities)
 
 
 def test_equal_texts_of_two_owners_have_nothing_in_common(
-    make: Make, cache: EmbeddingCache, identities: Identities
+    make: Make, cache: EmbeddingCache, owner: Owner
 ) -> None:
     """Neither keys nor values tell that two owners have the same text."""
-    alice, bob = owner(identities, "alice"), owner(identities, "bob")
+    alice, bob = owner("alice"), owner("bob")
     embedder = make()
     embed_owned(embedder, [alice, bob], ["the same text"] * 2)
     assert embedder.computed == 1
@@ -102,9 +74,9 @@ def test_equal_texts_of_two_owners_have_nothing_in_common(
     assert len({row[2][12:] for row in rows}) == 2
 
 
-def test_models_do_not_mix(make: Make, cache: EmbeddingCache, identities: Identities) -> None:
+def test_models_do_not_mix(make: Make, cache: EmbeddingCache, owner: Owner) -> None:
     """Another model, or another width, finds nothing of the first."""
-    alice = owner(identities, "alice")
+    alice = owner("alice")
     embed_owned(make(), [alice], ["one"])
     for other in (HashEmbedder(32), Renamed()):
         embedder = make(other)
@@ -131,11 +103,11 @@ def test_no_text_and_no_vector_stands_in_the_file(
         assert secret not in found
 
 
-def test_the_file_is_private(make: Make, cache: EmbeddingCache, identities: Identities) -> None:
+def test_the_file_is_private(make: Make, cache: EmbeddingCache, owner: Owner) -> None:
     """File 0600, folder 0700, whatever the umask."""
     before = os.umask(0)
     try:
-        embed_owned(make(), [owner(identities, "alice")], ["one"])
+        embed_owned(make(), [owner("alice")], ["one"])
     finally:
         os.umask(before)
     assert cache.path.stat().st_mode & 0o777 == 0o600
@@ -143,12 +115,12 @@ def test_the_file_is_private(make: Make, cache: EmbeddingCache, identities: Iden
 
 
 def test_an_owner_whose_key_is_gone_is_not_cached(
-    make: Make, cache: EmbeddingCache, identities: Identities, store: FileKeyStore
+    make: Make, cache: EmbeddingCache, identities: Identities, cache_scene: CacheScene
 ) -> None:
     """His texts are embedded without an error; nothing is kept, and nothing kept is read."""
     person = identities.key(Subject("user", "alice"))
     embed_owned(make(), [person.pseudonym], ["one"])
-    store.destroy(person.key_id)
+    cache_scene.store.destroy(person.key_id)
     identities.key(Subject("user", "alice"))
     embedder = make()
     vectors = embed_owned(embedder, [person.pseudonym, uuid4()], ["one", "two"])
@@ -156,9 +128,9 @@ def test_an_owner_whose_key_is_gone_is_not_cached(
     assert (embedder.computed, embedder.hits, cache.count()) == (2, 0, 1)
 
 
-def test_purge(make: Make, cache: EmbeddingCache, identities: Identities) -> None:
+def test_purge(make: Make, cache: EmbeddingCache, owner: Owner) -> None:
     """Purging an owner removes his entries, and their bytes from the file, and nobody else's."""
-    alice, bob = owner(identities, "alice"), owner(identities, "bob")
+    alice, bob = owner("alice"), owner("bob")
     embed_owned(make(), [alice, alice, bob], ["one", "two", "three"])
     with sqlite3.connect(cache.path) as file:
         values = [

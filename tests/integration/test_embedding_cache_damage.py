@@ -9,39 +9,14 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from uuid import UUID
 
 import numpy
 import pytest
 
-from memoriale.adapters.application.identities import Identities
 from memoriale.adapters.embeddings.cache import EmbeddingCache
-from memoriale.adapters.embeddings.cached import CachedEmbedder
 from memoriale.adapters.embeddings.hashing import HashEmbedder
-from memoriale.domain.keys import Subject
 from memoriale.projections.embedding import embed_owned
-from tests.fixtures.embedding_cache import CacheScene
-
-Make = Callable[..., CachedEmbedder]
-
-
-@pytest.fixture
-def identities(cache_scene: CacheScene) -> Identities:
-    return cache_scene.identities
-
-
-@pytest.fixture
-def cache(cache_scene: CacheScene) -> EmbeddingCache:
-    return cache_scene.cache
-
-
-@pytest.fixture
-def make(cache_scene: CacheScene) -> Make:
-    return cache_scene.make
-
-
-def owner(identities: Identities, name: str) -> UUID:
-    return identities.key(Subject("user", name)).pseudonym
+from tests.fixtures.embedding_cache import Make, Owner
 
 
 def damage_header(path: Path) -> None:
@@ -91,11 +66,11 @@ def of_another_format(path: Path) -> None:
 def test_a_damaged_file_begins_anew(
     make: Make,
     cache: EmbeddingCache,
-    identities: Identities,
+    owner: Owner,
     damage: Callable[[Path], None],
 ) -> None:
     """Damage costs computing; reads go on, and soon everything is kept again."""
-    alice = owner(identities, "alice")
+    alice = owner("alice")
     texts = [f"text {number}" for number in range(20)]
     expected = embed_owned(make(), [alice] * 20, texts)
     damage(cache.path)
@@ -106,11 +81,9 @@ def test_a_damaged_file_begins_anew(
     assert last.computed == 0
 
 
-def test_changed_values_are_not_believed(
-    make: Make, cache: EmbeddingCache, identities: Identities
-) -> None:
+def test_changed_values_are_not_believed(make: Make, cache: EmbeddingCache, owner: Owner) -> None:
     """A value that was changed, cut, or put under another key is computed anew."""
-    alice = owner(identities, "alice")
+    alice = owner("alice")
     texts = ["one", "two", "three", "four"]
     expected = embed_owned(make(), [alice] * 4, texts)
     with sqlite3.connect(cache.path) as file:
@@ -128,18 +101,18 @@ def test_changed_values_are_not_believed(
 
 
 def test_a_disk_that_cannot_be_written_is_no_error(
-    cache: EmbeddingCache, make: Make, identities: Identities
+    cache: EmbeddingCache, make: Make, owner: Owner
 ) -> None:
     """A folder that cannot be made, or a full disk, means that nothing is kept."""
     cache.path.parent.write_text("a file where the folder should be")
     embedder = make()
-    assert embed_owned(embedder, [owner(identities, "alice")], ["one"]).any()
+    assert embed_owned(embedder, [owner("alice")], ["one"]).any()
     assert embedder.computed == 1
 
 
-def test_a_full_disk_is_no_error(make: Make, cache: EmbeddingCache, identities: Identities) -> None:
+def test_a_full_disk_is_no_error(make: Make, cache: EmbeddingCache, owner: Owner) -> None:
     """A file that cannot grow keeps what it has."""
-    alice = owner(identities, "alice")
+    alice = owner("alice")
     embed_owned(make(), [alice], ["one"])
     code = (
         "import resource, sys\n"
@@ -165,9 +138,9 @@ def test_a_full_disk_is_no_error(make: Make, cache: EmbeddingCache, identities: 
     assert embedder.computed == 0
 
 
-def test_threads_share_a_cache(make: Make, identities: Identities) -> None:
+def test_threads_share_a_cache(make: Make, owner: Owner) -> None:
     """Many threads embed overlapping texts at once, each rightly."""
-    alice = owner(identities, "alice")
+    alice = owner("alice")
     wrong: list[str] = []
 
     def work(start: int) -> None:
@@ -220,10 +193,10 @@ def worker(
 
 
 def test_another_process_uses_it(
-    tmp_path: Path, make: Make, cache: EmbeddingCache, identities: Identities
+    tmp_path: Path, make: Make, cache: EmbeddingCache, owner: Owner
 ) -> None:
     """What one process has kept, another one need not compute."""
-    alice = owner(identities, "alice")
+    alice = owner("alice")
     embed_owned(make(), [alice] * 50, [f"text {number}" for number in range(50)])
     with worker(tmp_path, cache, 0, 100, 50) as other:
         out, _ = other.communicate(timeout=60)
@@ -233,9 +206,9 @@ def test_another_process_uses_it(
     assert embedder.computed == 0
 
 
-def test_a_child_after_fork_uses_it(make: Make, identities: Identities) -> None:
+def test_a_child_after_fork_uses_it(make: Make, owner: Owner) -> None:
     """A forked child shares nothing with its parent but the file."""
-    alice = owner(identities, "alice")
+    alice = owner("alice")
     embedder = make()
     embed_owned(embedder, [alice], ["one"])
     child = os.fork()
@@ -252,10 +225,10 @@ def test_a_child_after_fork_uses_it(make: Make, identities: Identities) -> None:
 
 
 def test_kills_while_writing_leave_a_usable_file(
-    tmp_path: Path, make: Make, cache: EmbeddingCache, identities: Identities
+    tmp_path: Path, make: Make, cache: EmbeddingCache, owner: Owner
 ) -> None:
     """After 12 kills in the middle of writing, the file is whole and what was kept is there."""
-    alice = owner(identities, "alice")
+    alice = owner("alice")
     reached = 0
     for round_ in range(12):
         first = round_ * 100_000

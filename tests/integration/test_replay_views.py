@@ -18,6 +18,7 @@ from memoriale.projections.replay import replay
 from memoriale.projections.stats.connection import FILE
 from memoriale.projections.stats.view import StatsView, stats_kind
 from memoriale.projections.view import Batch, View
+from tests.fixtures.announced import Announced
 from tests.fixtures.events import History
 from tests.integration.test_posted_views import Log, TopicFile, live_folder, summary, topics_kind
 from tests.integration.test_stats_view import clean_digest, mixed_history
@@ -223,24 +224,9 @@ def test_writers_and_readers_go_on(
     assert not any(rebuilt for _, rebuilt in seen)
 
 
-class Slow:
-    """The log in batches of ten; tells on standard output when one is handed out."""
-
-    def __init__(self, history: History) -> None:
-        self.history = history
-
-    def head(self) -> int:
-        return self.history.head()
-
-    def batches(self, position: int, stop: int, size: int) -> Iterator[Batch]:
-        for batch in self.history.batches(position, stop, 10):
-            print(batch.position, flush=True)
-            yield batch
-
-
 def work(folder: str) -> None:
     """What the worker process does: replays the view."""
-    source = Slow(mixed_history(ROUNDS))
+    source = Announced(mixed_history(ROUNDS))
     report = replay(PostedView(stats_kind(), Generations(Path(folder)), source), source)
     print("equal", report.equal, flush=True)
 

@@ -4,7 +4,6 @@ import random
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -13,29 +12,13 @@ import pytest
 from memoriale.projections.generations import Generations
 from memoriale.projections.posted import PostedView
 from memoriale.projections.stats.view import StatsView, stats_kind
-from memoriale.projections.view import Batch
-from tests.fixtures.events import History
+from tests.fixtures.announced import Announced
 from tests.integration.test_stats_view import clean_digest, mixed_history
 
 ROOT: Final = Path(__file__).parents[2]
 ROUNDS: Final = 400
 KILLS: Final = 15
 SEED: Final = 1494
-
-
-class Announced:
-    """The log in small batches; tells on standard output how far it was handed out."""
-
-    def __init__(self, history: History) -> None:
-        self.history = history
-
-    def head(self) -> int:
-        return self.history.head()
-
-    def batches(self, position: int, stop: int, size: int) -> Iterator[Batch]:
-        for batch in self.history.batches(position, stop, 10):
-            print(batch.position, flush=True)
-            yield batch
 
 
 def work(folder: str) -> None:
