@@ -12,18 +12,22 @@ from memoriale.adapters.settings import Settings
 
 
 @contextmanager
-def ledger_at(home: Path) -> Iterator[Ledger]:
+def ledger_at(home: Path, embedder: str | None = None) -> Iterator[Ledger]:
     """
     A ledger with default settings, whatever the environment and ``memoriale.toml`` say: what is
     shown or measured must not depend on them, nor end up in the user's database.
 
     Args:
         home: Its folder.
+        embedder: Another than the default one.
 
     Raises:
         UnavailableError: The home cannot be used.
     """
-    with Ledger(build(Settings.model_construct(home=home.expanduser().absolute()))) as ledger:
+    settings = Settings.model_construct(home=home.expanduser().absolute())
+    if embedder is not None:
+        settings = settings.model_copy(update={"embedder": embedder})
+    with Ledger(build(settings)) as ledger:
         yield ledger
 
 

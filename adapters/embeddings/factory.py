@@ -12,9 +12,12 @@ from memoriale.domain.text import shown
 from memoriale.projections.embedding import Embedder
 
 SETTING: Final = "MEMORIALE_EMBEDDER"
-ALLOWED: Final = "wordllama, openai:MODEL, sentence-transformers:MODEL, or package.module:factory"
+ALLOWED: Final = (
+    "wordllama, onnx:FOLDER, openai:MODEL, sentence-transformers:MODEL, or package.module:factory"
+)
 MOST_CHARACTERS: Final = 200
 """Of a model's name."""
+MOST_CHARACTERS_OF_FOLDERS: Final = 4_096
 _FACTORY: Final = re.compile(r"(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*):(?P<name>[^\W\d]\w*)")
 
 
@@ -25,7 +28,8 @@ def make_embedder(
     The embedder that a setting names.
 
     Args:
-        spec: ``wordllama`` · ``openai:MODEL``: a model behind an OpenAI-compatible endpoint ·
+        spec: ``wordllama`` · ``onnx:FOLDER``: a model in files that runs here ·
+            ``openai:MODEL``: a model behind an OpenAI-compatible endpoint ·
             ``sentence-transformers:MODEL``: name or folder of a model that runs here ·
             ``package.module:factory``: a callable without arguments that returns an
             ``Embedder``.
@@ -46,6 +50,11 @@ def make_embedder(
         from memoriale.adapters.embeddings.http import HttpEmbedder
 
         return HttpEmbedder(_model(spec, name), endpoint or Endpoint(), widths=widths)
+    if kind == "onnx":
+        from memoriale.adapters.embeddings.onnx import OnnxEmbedder
+
+        folder = _model(spec, name, most=MOST_CHARACTERS_OF_FOLDERS)
+        return OnnxEmbedder(folder, widths=widths)
     if kind == "sentence-transformers":
         from memoriale.adapters.embeddings.sentence_transformers import (
             SentenceTransformersEmbedder,
@@ -58,11 +67,11 @@ def make_embedder(
     return _checked(spec, _made(spec, _imported(spec, match["module"], match["name"])))
 
 
-def _model(spec: str, name: str) -> str:
+def _model(spec: str, name: str, *, most: int = MOST_CHARACTERS) -> str:
     if not name.strip() or name != name.strip() or not name.isprintable():
         raise _refused(spec, "names no model")
-    if len(name) > MOST_CHARACTERS:
-        raise _refused(spec, f"names a model by more than {MOST_CHARACTERS} characters")
+    if len(name) > most:
+        raise _refused(spec, f"names a model by more than {most} characters")
     return name
 
 

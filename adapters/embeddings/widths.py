@@ -31,6 +31,11 @@ class KnownWidths:
         valid = isinstance(width, int) and not isinstance(width, bool) and 1 <= width <= MOST
         return width if valid else None
 
+    def beginning(self, prefix: str) -> dict[str, int]:
+        """The widths of the models whose names begin so."""
+        names = [name for name in self._read() if name.startswith(prefix)]
+        return {name: width for name in names if (width := self.get(name))}
+
     def put(self, model: str, width: int) -> None:
         """Keeps a width; a disk that cannot be written is no error."""
         self._write({**self._read(), model: width})

@@ -15,7 +15,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Measures, prints, and returns the exit code."""
     options = _parser().parse_args(arguments)
     try:
-        reports = evaluate(options.folder, top_k=options.top_k, legs=options.legs)
+        reports = evaluate(
+            options.folder, top_k=options.top_k, legs=options.legs, embedder=options.embedder
+        )
         for report in reports:
             _print(report, options.top_k, as_json=options.json)
     except MemorialeError as error:
@@ -35,6 +37,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--legs", help=f"only one of {', '.join(LEGS)}; default: hybrid, compared with the others"
     )
+    parser.add_argument("--embedder", metavar="SPEC", help="as MEMORIALE_EMBEDDER")
     parser.add_argument("--json", action="store_true", help="JSON lines, the last over all")
     return parser
 

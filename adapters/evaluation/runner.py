@@ -22,7 +22,11 @@ _PATIENCE: Final = 600.0
 
 
 def evaluate(
-    folder: Path, *, top_k: int = max(CUTOFFS), legs: str | None = None
+    folder: Path,
+    *,
+    top_k: int = max(CUTOFFS),
+    legs: str | None = None,
+    embedder: str | None = None,
 ) -> Iterator[dict[str, Any]]:
     """
     Imports every conversation of a folder into a fresh temporary home with default settings,
@@ -33,6 +37,7 @@ def evaluate(
         top_k: How many memories to recall, 1 to 1000.
         legs: ``hybrid``, ``keyword`` or ``vector``. None measures hybrid, and the other two in
             the same run for comparison.
+        embedder: As ``MEMORIALE_EMBEDDER``; default: the default one, whatever is configured.
 
     Returns:
         A report for each conversation, with ``sample_id`` and ``turns``, and then one over all,
@@ -41,13 +46,13 @@ def evaluate(
     Raises:
         InputError: No such folder, no file in it, no question, or another ``top_k`` or ``legs``
             than allowed.
-        UnavailableError: The disk or the database cannot be used.
+        UnavailableError: The disk, the database or the embedder cannot be used.
     """
     _check(top_k, legs)
     files = conversation_files(folder)
     measured = LEGS if legs is None else (legs,)
     answered: dict[str, list[Answered]] = {leg: [] for leg in measured}
-    with temporary_home() as home, ledger_at(home) as ledger:
+    with temporary_home() as home, ledger_at(home, embedder) as ledger:
         for file in files:
             for conversation, memory in _imported(ledger, file):
                 answers = {leg: [*_answers(memory, conversation, top_k, leg)] for leg in measured}
@@ -97,10 +102,11 @@ def _answers(
     asked = [q for q in questions_of(conversation) if _is_scored(q)]
     if asked:
         # Opens the view and loads the model, which is no question's own time.
-        memory.recall(asked[0].question, top_k=top_k)
+        memory.recall(asked[0].question, top_k=top_k, wait=_PATIENCE, strict=True)
     for question in asked:
         started = time.perf_counter()
-        hits = memory.recall(question.question, top_k=top_k, legs=legs)
+        # An answer that lacks something is no measurement.
+        hits = memory.recall(question.question, top_k=top_k, legs=legs, strict=True)
         seconds = time.perf_counter() - started
         recalled = tuple(str(hit.metadata.get("dia_id")) for hit in hits)
         yield Answered(question.category, question.evidence, recalled, seconds)

@@ -11,11 +11,13 @@ from memoriale.adapters.embeddings.cache import EmbeddingCache
 from memoriale.adapters.embeddings.cached import CachedEmbedder
 from memoriale.adapters.embeddings.hashing import HashEmbedder
 from memoriale.adapters.embeddings.http import HttpEmbedder
+from memoriale.adapters.embeddings.onnx import OnnxEmbedder
 from memoriale.adapters.embeddings.wordllama import WordLlamaEmbedder
 from memoriale.adapters.keys.file_store import FileKeyStore
 from memoriale.projections.embedding import Embedder, embed_owned, embed_passages
 from tests.contracts.embedder import TEXTS, EmbedderContract
 from tests.fixtures.embedding_server import EmbeddingServer
+from tests.fixtures.onnx_models import TinyModel
 
 
 class TestHashEmbedder(EmbedderContract):
@@ -30,6 +32,29 @@ class TestWordLlamaEmbedder(EmbedderContract):
 
     def make(self) -> Embedder:
         return WordLlamaEmbedder()
+
+
+class TestOnnxEmbedder(EmbedderContract):
+    """A model in files, whose tokens' vectors are pooled."""
+
+    model = TinyModel()
+
+    @pytest.fixture(autouse=True)
+    def _folder(self, tmp_path: Path) -> None:
+        self.folder = self.model.write(tmp_path / "tiny")
+
+    def make(self) -> Embedder:
+        return OnnxEmbedder(str(self.folder))
+
+
+class TestOnnxEmbedderOfAnotherKind(TestOnnxEmbedder):
+    """A model that pools by itself, with prefixes, whose weights lie beside it."""
+
+    model = TinyModel(
+        output="sentence_embedding",
+        weights_beside=True,
+        configs={"config_sentence_transformers.json": {"prompts": {"query": "query "}}},
+    )
 
 
 class TestHttpEmbedder(EmbedderContract):

@@ -94,3 +94,11 @@ def test_wrong_arguments_are_told(tmp_path: Path, arguments: list[str], field: s
     run = evaluate(str(tmp_path), *arguments, "--json")
     assert run.returncode == 2
     assert json.loads(run.stderr)["error"]["field"] == field
+
+
+def test_the_embedder_that_is_named_is_measured() -> None:
+    """One that there is not is told, not replaced by the default one."""
+    with as_file(files("memoriale.adapters.demo") / "history.json") as history:
+        run = evaluate(str(history.parent), "--embedder", "no.such:thing", "--json")
+    assert run.returncode == 2
+    assert json.loads(run.stderr)["error"]["field"] == "MEMORIALE_EMBEDDER"

@@ -22,7 +22,8 @@ def requirements() -> list[Requirement]:
     """What the project asks for, with the extras that scripts/setup installs."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    return [Requirement(line) for line in project["dependencies"] + extras["local"] + extras["dev"]]
+    optional = [line for name in ("local", "onnx", "dev") for line in extras[name]]
+    return [Requirement(line) for line in project["dependencies"] + optional]
 
 
 @pytest.mark.parametrize("requirement", requirements() if ROOT.joinpath("domain").is_dir() else [])

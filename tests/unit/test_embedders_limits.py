@@ -178,7 +178,7 @@ def test_what_is_put_up_with(error: UnavailableError, optional: bool, expected: 
 @pytest.mark.skipif(find_spec("sentence_transformers") is not None, reason="it is installed")
 def test_sentence_transformers_is_missing() -> None:
     """Without the package the setting is refused, with what to install."""
-    with pytest.raises(InputError, match="pip install sentence-transformers") as refusal:
+    with pytest.raises(InputError, match=r"memoriale\[sentence-transformers\]") as refusal:
         make_embedder("sentence-transformers:all-MiniLM-L6-v2")
     assert (refusal.value.code, refusal.value.field) == ("missing_package", "MEMORIALE_EMBEDDER")
 
