@@ -25,6 +25,7 @@ from memoriale.domain.errors import UnavailableError
 from memoriale.domain.keys import KeyStore
 
 if TYPE_CHECKING:
+    from memoriale.adapters.application.accesses import Accesses
     from memoriale.adapters.application.comparing import Comparing
     from memoriale.adapters.application.deciding import Deciding
     from memoriale.adapters.application.recalling import Recalling
@@ -156,6 +157,13 @@ class Tenant:
             "recorder",
             lambda: AccessRecorder(lambda: self.access, lambda: self.log.identities, mode),
         )
+
+    @property
+    def accesses(self) -> "Accesses":
+        """Questions to the access log."""
+        from memoriale.adapters.application.accesses import Accesses
+
+        return self._once("accesses", lambda: Accesses(self.access, self.log, self.recorder))
 
     @property
     def reading(self) -> Reading:

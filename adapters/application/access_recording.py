@@ -255,7 +255,7 @@ class AccessRecorder:
         while True:
             try:
                 log = self._open_log()
-                self._settle(log, batch[0])
+                self._settle(log)
                 if events is None:
                     events = [event for entry in batch for event in self._events(entry)]
                 if events:
@@ -321,17 +321,18 @@ class AccessRecorder:
         event = Recalled(header=header, body=GivenBody(question=question))
         return NewEvent(event, columns, entry.persons or (entry.owner,))
 
-    def _settle(self, log: TenantLog, entry: _Entry) -> None:
+    def _settle(self, log: TenantLog) -> None:
         """Puts a change of the mode on record, once for each process."""
         if self._settled:
             return
         tenant = log.identities.tenant()
+        stamp = log.identities.stamp(Principal(tenant=log.tenant), None, None)
         before, after = _last_mode(log, tenant.pseudonym)
         while before != self.mode:
             header = SettingChangedHeader(setting=SETTING, value=self.mode, before=before)
             guard = NoEvent((SettingChanged.TOPIC,), after, tenant.pseudonym)
             with suppress(ConflictError):
-                log.save([_changed(header, entry.stamp, tenant)], [guard])
+                log.save([_changed(header, stamp, tenant)], [guard])
             before, after = _last_mode(log, tenant.pseudonym)
         self._settled = True
 

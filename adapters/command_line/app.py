@@ -3,6 +3,7 @@
 import typer
 
 from memoriale.adapters.command_line import (
+    accesses,
     branches,
     changes,
     checks,
@@ -33,5 +34,15 @@ def memoriale(context: typer.Context) -> None:
         raise typer.Exit(2)
 
 
-for module in (installation, memories, changes, reading, branches, transfer, mart, checks):
+for module in (
+    installation,
+    memories,
+    changes,
+    reading,
+    branches,
+    transfer,
+    mart,
+    accesses,
+    checks,
+):
     module.register(app)

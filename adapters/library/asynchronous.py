@@ -7,6 +7,7 @@ from functools import wraps
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
+from memoriale.adapters.library.access import LedgerAccess
 from memoriale.adapters.library.awaiting import THREADS, Threads, Twin, awaited, iterated
 from memoriale.adapters.library.ledger import Ledger
 from memoriale.adapters.library.memory import Memory
@@ -75,6 +76,17 @@ class AsyncMemory:
     list = awaited(Memory.list)
 
 
+class AsyncLedgerAccess:
+    """``LedgerAccess`` for programs with an event loop: its answers are asynchronous iterators."""
+
+    def __init__(self, access: LedgerAccess, threads: Threads) -> None:
+        self.synchronous, self.threads = access, threads
+
+    who_saw = iterated(LedgerAccess.who_saw)
+    what_was_told = iterated(LedgerAccess.what_was_told)
+    by = iterated(LedgerAccess.by)
+
+
 class AsyncLedger:
     """
     ``Ledger`` for programs with an event loop: its methods, awaited; ``events`` and
@@ -112,6 +124,11 @@ class AsyncLedger:
     def rights(self) -> frozenset[Right]:
         """What this program asserts."""
         return self.synchronous.rights
+
+    @property
+    def access(self) -> AsyncLedgerAccess:
+        """Who was given which memory."""
+        return AsyncLedgerAccess(self.synchronous.access, self.threads)
 
     memory = handing_out(Ledger.memory)
     replay = awaited(Ledger.replay)

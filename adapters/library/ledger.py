@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from memoriale.adapters.application.stream import LoggedEvent, Streaming
 from memoriale.adapters.composition import VIEW_NAMES, Tenant
+from memoriale.adapters.library.access import LedgerAccess
 from memoriale.adapters.library.analysis import Analysis
 from memoriale.adapters.library.memory import Memory
 from memoriale.domain.branches import NO_LIMIT
@@ -77,6 +78,11 @@ class Ledger(Analysis):
         )
         memory = Memory(self.tenant(tenant), self.settings, principal)
         return memory if branch == "main" else memory.branch(branch)
+
+    @property
+    def access(self) -> LedgerAccess:
+        """Who was given which memory: the auditor's questions to the access log."""
+        return LedgerAccess(self._asked)
 
     def replay(
         self,
@@ -183,8 +189,10 @@ class Ledger(Analysis):
         return reports
 
     def position(self, view: str, *, tenant: str) -> int:
-        """How many events a view has applied."""
-        return self.tenant(tenant).view(_known_view(view)).position()
+        """How many events a view has applied. Right: ``use``."""
+        services = self.tenant(tenant)
+        self._allow(services, "position", Right.USE)
+        return services.view(_known_view(view)).position()
 
     def wait(
         self,
@@ -203,7 +211,7 @@ class Ledger(Analysis):
             timeout: Seconds.
 
         Returns:
-            The view's position.
+            The view's position. Right: ``use``.
 
         Raises:
             BehindError: It did not get there in time.
@@ -216,6 +224,7 @@ class Ledger(Analysis):
         index = receipt.index if isinstance(receipt, Receipt) else receipt
         check_seconds("timeout", timeout)
         services = self.tenant(name)
+        self._allow(services, "wait", Right.USE)
         check_whole("index", index, 0, services.log.head() - 1)
         with services.view(_known_view(view)).read(at_least=index + 1, wait=timeout) as reading:
             if reading.position <= index:
@@ -274,8 +283,10 @@ class Ledger(Analysis):
         return streaming.follow(after=after, topics=topics, kinds=kinds, content=content)
 
     def ahead(self, *, tenant: str) -> timedelta:
-        """How far the log's last recorded time is ahead of the database clock."""
-        return self.tenant(tenant).log.reader.ahead()
+        """How far the log's last recorded time is ahead of the database clock. Right: ``use``."""
+        services = self.tenant(tenant)
+        self._allow(services, "ahead", Right.USE)
+        return services.log.reader.ahead()
 
     def _audited(self, tenant: str, content: bool) -> Tenant:
         services = self.tenant(tenant)

@@ -71,6 +71,12 @@ class Opened:
             raise InputError("no tenant was used yet; name one.", code="missing", field="tenant")
         return [self.tenant(name) for name in names]
 
+    def _asked(self, tenant: str | None, command: str, *rights: Right) -> list[Tenant]:
+        chosen = self._chosen(tenant)
+        for services in chosen:
+            self._allow(services, command, *rights)
+        return chosen
+
     def _allow(self, services: Tenant, command: str, *rights: Right) -> None:
         principal = Principal(tenant=services.name, rights=self.rights)
         services.gate.allow(principal, command, *rights)
