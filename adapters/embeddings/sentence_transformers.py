@@ -54,11 +54,12 @@ class SentenceTransformersEmbedder:
         self._files = FilesDigest("1")
         self._lock = Lock()
         self._loaded: Any = None
+        self._digest: str | None = None
         known = widths or KnownWidths(None)
         place = f"sentence-transformers:{self._source}"
         self._digest, self.width = identify(place, self._read_digest(), known, self._measured)
-        parts = ["sentence-transformers", self._name, self._digest, str(self.width)]
-        self.model = "/".join(part for part in parts if part)
+        named = f"{self._name}/{self._digest}" if self._digest else self._name
+        self.model = f"sentence-transformers/{named}/{self.width}"
 
     def embed_passages(self, texts: Sequence[str]) -> "Vectors":
         """Vectors of texts, shape [number of texts, width]; zeros for a blank one."""
@@ -91,7 +92,7 @@ class SentenceTransformersEmbedder:
             if self._loaded is None:
                 loaded = _load(self._source)
                 # While the model is being identified it has no digest yet.
-                if getattr(self, "_digest", None) not in (None, self._read_digest()):
+                if self._digest not in (None, self._read_digest()):
                     raise _failed(self._source, "its files were changed; start this process again")
                 self._loaded = loaded
             return self._loaded
