@@ -10,6 +10,8 @@ from memoriale.projections.disk import told_in_words
 Answer = TypeVar("Answer")
 
 _PASSING: Final = ("Retryable commit conflict", "Commit conflict", "Too many concurrent writers")
+_PANICS: Final = ("PanicException", "RustPanic")
+"""In the calling thread, and in one of LanceDB's own; neither class can be imported."""
 _OPEN_FILES: Final = "Too many open files"
 
 
@@ -19,7 +21,7 @@ def lance_errors(place: object) -> Iterator[None]:
     Translates what LanceDB and Arrow raise.
 
     They raise bare RuntimeError, ValueError (a missing table; text that is no UTF-8) and
-    OSError, and a Rust panic arrives as a BaseException. Nothing but calls of LanceDB may stand
+    OSError, and a Rust panic arrives under two names. Nothing but calls of LanceDB may stand
     under this, or errors of our own would be taken for damage.
 
     Args:
@@ -36,7 +38,7 @@ def lance_errors(place: object) -> Iterator[None]:
     except (RuntimeError, ValueError, OSError) as error:
         raise _translated(place, error) from error
     except BaseException as error:
-        if type(error).__name__ != "PanicException":
+        if type(error).__name__ not in _PANICS:
             raise
         raise _translated(place, error) from error
 

@@ -15,7 +15,6 @@ from memoriale.adapters.embeddings.hashing import HashEmbedder
 from memoriale.domain.errors import UnavailableError
 from memoriale.projections.generations import Generations
 from memoriale.projections.posted import PostedView, ViewKind
-from memoriale.projections.recall.reconciling import discrepancies
 from memoriale.projections.recall.view import VERSION, RecallView
 from memoriale.projections.reconcile import reconcile
 from memoriale.projections.replay import replay
@@ -27,6 +26,7 @@ from tests.fixtures.events import History
 from tests.fixtures.file_systems import file_system, fill, remount
 from tests.integration.test_mart_star import rows
 from tests.integration.test_posted_views import live_folder, summary
+from tests.integration.test_reconcile_recall import recall_kind as kind_with
 from tests.integration.test_stats_view import mixed_history
 
 ROOT: Final = Path(__file__).parents[2]
@@ -48,18 +48,12 @@ def history() -> History:
 
 
 def recall_kind(width: int = 64) -> ViewKind[RecallView]:
-    def embedder() -> HashEmbedder:
-        return HashEmbedder(width)
-
-    return ViewKind(
-        name="recall",
-        fingerprint=recall_fingerprint(VERSION, embedder()),
-        create=lambda folder: RecallView.create(folder, embedder()),
-        open=lambda folder: RecallView.open(folder, embedder()),
-        exclusive=False,
+    embedder = HashEmbedder(width)
+    return replace(
+        kind_with(embedder),
+        fingerprint=recall_fingerprint(VERSION, embedder),
         batch=100,
         open_former=open_former_recall,
-        compare=discrepancies,
     )
 
 
@@ -74,13 +68,13 @@ def posted(
 ) -> Iterator[PostedView[Any]]:
     """Both views, caught up, on the small disk."""
     view = view_in(disk, request.param, history)
-    assert view.run(summary) == (EVENTS, 0, False)
+    assert view.run(summary, wait=60) == (EVENTS, 0, False)
     yield view
     view.close()
 
 
 def digest(posted: PostedView[Any]) -> str:
-    with posted.read() as reading:
+    with posted.read(wait=60) as reading:
         return str(reading.view.digest().value)
 
 
@@ -115,7 +109,7 @@ def test_replay(posted: PostedView[Any], disk: Path, history: History, free: int
     check_told(failure.value, disk)
     assert left(posted) == only_live(posted)
     assert (digest(posted), live_folder(posted)) == before
-    assert posted.run(summary) == (EVENTS, 0, False)
+    assert posted.run(summary, wait=60) == (EVENTS, 0, False)
     (disk / "filler").unlink()
     assert replay(posted, history).equal
     assert left(posted) == only_live(posted)
@@ -154,7 +148,7 @@ def test_catch_up(posted: PostedView[Any], disk: Path, history: History, free: i
         posted.post(60)
     check_told(failure.value, disk)
     (disk / "filler").unlink()
-    assert posted.run(summary) == (EVENTS + 600, 0, False)
+    assert posted.run(summary, wait=60) == (EVENTS + 600, 0, False)
     assert replay(posted, history).equal
     assert left(posted) == only_live(posted)
 
@@ -166,12 +160,12 @@ def test_a_view_that_does_not_exist_yet(disk: Path, history: History) -> None:
         view = view_in(disk, name, history)
         for _ in range(2):
             with pytest.raises(UnavailableError) as failure:
-                view.run(summary)
+                view.run(summary, wait=60)
             check_told(failure.value, disk)
         assert left(view) == {"writer.lock", "writer.turn"}
     (disk / "filler").unlink()
-    assert view_in(disk, "stats", history).run(summary) == (EVENTS, 0, False)
-    assert view_in(disk, "recall", history).run(summary) == (EVENTS, 0, False)
+    assert view_in(disk, "stats", history).run(summary, wait=60) == (EVENTS, 0, False)
+    assert view_in(disk, "recall", history).run(summary, wait=60) == (EVENTS, 0, False)
 
 
 def test_a_damaged_view(posted: PostedView[Any], disk: Path, history: History) -> None:
@@ -186,14 +180,14 @@ def test_a_damaged_view(posted: PostedView[Any], disk: Path, history: History) -
     check_told(failure.value, disk)
     (disk / "filler").unlink()
     again.run(lambda reading: reading.view.digest())
-    assert again.run(summary) == (EVENTS, 0, False)
+    assert again.run(summary, wait=60) == (EVENTS, 0, False)
     assert left(again) == only_live(again)
 
 
 def test_files_of_writes_that_failed(disk: Path, history: History) -> None:
     """What a write left that met the full disk in its last step goes with the next tidying."""
     posted = view_in(disk, "recall", history)
-    posted.run(summary)
+    posted.run(summary, wait=60)
     data = live_folder(posted) / "versions.lance" / "data"
     known, orphans = set(data.iterdir()), set[Path]()
     for free in range(0, 400_000, 8_000):
@@ -207,9 +201,9 @@ def test_files_of_writes_that_failed(disk: Path, history: History) -> None:
         known = set(data.iterdir())
     assert orphans
     (disk / "filler").unlink()
-    assert posted.run(summary)[1] == 0
+    assert posted.run(summary, wait=60)[1] == 0
     before = digest(posted)
-    posted.run(lambda reading: reading.view.table.optimize())
+    posted.run(lambda reading: reading.view.table.optimize(), wait=60)
     assert not orphans & set(data.iterdir())
     assert digest(posted) == before
     posted.close()
@@ -218,7 +212,7 @@ def test_files_of_writes_that_failed(disk: Path, history: History) -> None:
 def test_a_disk_that_may_not_be_written(disk: Path, history: History) -> None:
     """A disk that was mounted read-only answers as well, from what is there."""
     posted = view_in(disk, "recall", history)
-    posted.run(summary)
+    posted.run(summary, wait=60)
     more(history, 10)
     remount(disk, "ro")
     try:
@@ -228,7 +222,7 @@ def test_a_disk_that_may_not_be_written(disk: Path, history: History) -> None:
             assert reading.failure.code == "read_only"
     finally:
         remount(disk, "rw")
-    assert posted.run(summary) == (EVENTS + 10, 0, False)
+    assert posted.run(summary, wait=60) == (EVENTS + 10, 0, False)
     posted.close()
 
 
@@ -236,7 +230,7 @@ def test_the_successor_of_another_model(disk: Path, history: History) -> None:
     """While the disk is full the former model's view answers, and no half-built successor takes
     room; with space the successor is built."""
     old = PostedView(recall_kind(), Generations(disk / "recall"), history)
-    old.run(summary)
+    old.run(summary, wait=60)
     old.close()
     fill(disk / "filler", but=100_000)
     posted = PostedView(recall_kind(32), Generations(disk / "recall"), history)
@@ -280,7 +274,7 @@ def test_publishing_a_view_that_cannot_be_posted(
 ) -> None:
     """A snapshot of what the view happens to have is not what was asked for."""
     posted = view_in(disk, "stats", history)
-    posted.run(summary)
+    posted.run(summary, wait=60)
     more(history, 600)
     fill(disk / "filler")
     snapshots = Snapshots(tmp_path / "snapshots", history.log_id)
@@ -348,7 +342,7 @@ def work(folder: str, name: str) -> None:
 
     history = mixed_history(ROUNDS)
     view = view_in(Path(folder), name, history)
-    view.run(summary)
+    view.run(summary, wait=60)
     more(history, 600)
     limit = max(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file()) // 8
     _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -360,7 +354,7 @@ def work(folder: str, name: str) -> None:
     except UnavailableError as error:
         print(json.dumps([error.code, error.message]))
     resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
-    print(json.dumps([replay(view, history).equal, *view.run(summary)]))
+    print(json.dumps([replay(view, history).equal, *view.run(summary, wait=60)]))
     assert left(view) == only_live(view)
 
 

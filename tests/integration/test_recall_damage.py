@@ -9,11 +9,16 @@ import pytest
 
 from memoriale.adapters.embeddings.hashing import HashEmbedder
 from memoriale.domain.errors import CorruptViewError, UnavailableError
+from memoriale.projections.generations import Generations
+from memoriale.projections.posted import PostedView, Reading
 from memoriale.projections.recall.lance_errors import lance_errors, once_more
 from memoriale.projections.recall.view import RecallView
+from memoriale.projections.replay import replay
 from tests.fixtures.events import History
+from tests.integration.test_posted_views import live_folder
 from tests.integration.test_recall_search import ask
 from tests.integration.test_recall_view import posted, rows
+from tests.integration.test_reconcile_recall import recall_kind
 
 SECRET = "zebra"
 
@@ -75,6 +80,28 @@ def test_damaged_files_are_told(tmp_path: Path, part: str, damage: Callable[[Pat
         use(tmp_path, history)
     assert str(tmp_path) in failure.value.message
     assert "kite" not in failure.value.message
+
+
+@pytest.mark.parametrize("fresh", [True, False])
+def test_a_missing_fragment_is_made_again(tmp_path: Path, fresh: bool) -> None:
+    """When one file of several is gone, a read finds out, rebuilds the view from the log and
+    answers whole; a process that has the rows in memory does so when it posts."""
+    history = long_history()
+    posted_view = PostedView(recall_kind(), Generations(tmp_path), history)
+
+    def answer(reading: Reading[RecallView]) -> tuple[int, bool]:
+        return len(ask(reading.view, history, "red kite", top_k=1_000)), reading.rebuilt
+
+    assert posted_view.run(answer) == (300, False)
+    history.remembered("red kite once more")
+    assert posted_view.run(answer) == (301, False)
+    max(files(live_folder(posted_view), "data"), key=lambda file: file.stat().st_size).unlink()
+    if fresh:
+        posted_view = PostedView(recall_kind(), Generations(tmp_path), history)
+    else:
+        history.corrected(min(history.memories), "red kite, corrected")
+    assert posted_view.run(answer, wait=60) == (301, True)
+    assert replay(posted_view, history).equal
 
 
 @pytest.mark.parametrize("damage", [truncate, empty, Path.unlink])
@@ -181,6 +208,14 @@ def test_passing_failures_are_tried_once_more(tmp_path: Path) -> None:
         with pytest.raises(CorruptViewError):
             once_more(fail)
         assert len(calls) == tries
+
+
+@pytest.mark.parametrize("name", ["PanicException", "RustPanic"])
+def test_panics_are_damage(tmp_path: Path, name: str) -> None:
+    """A panic of LanceDB, in whichever thread, is told as damage; a chance decides which."""
+    panic = type(name, (BaseException,), {})
+    with pytest.raises(CorruptViewError), lance_errors(tmp_path):
+        raise panic("rust future panicked: unknown error")
 
 
 def test_other_failures_pass_through(tmp_path: Path) -> None:
