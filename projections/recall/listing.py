@@ -52,4 +52,5 @@ def _of_pool(pool: Pool, after: int, most: int) -> list[tuple[int, UUID]]:
     first = pool.column("first_index")
     places = numpy.flatnonzero(first > after)
     chosen = places[numpy.argsort(first[places], kind="stable")][:most]
-    return [(int(first[p]), UUID(pool.row(int(p))["memory_id"])) for p in chosen]
+    rows = pool.rows([int(place) for place in chosen])
+    return [(int(first[p]), UUID(row["memory_id"])) for p, row in zip(chosen, rows, strict=True)]

@@ -7,10 +7,11 @@ surrounds a turn of a conversation, and the middle of the vectors.
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from memoriale.projections.recall.conversations import Conversations
 from memoriale.projections.recall.shelf import Shelf
 from memoriale.projections.recall.words import folded, words
 
@@ -31,12 +32,11 @@ WEIGHTS: Final = {
 What each part counts, chosen on public conversations: there the keyword score of neighbouring
 turns and of the session is worth half of a turn's own, and vectors of words less than words.
 """
-NEIGHBOURS: Final = ((-1, 0.6), (-2, 0.4), (1, 0.4), (2, 0.25))
-"""Turns before and after, and what their score counts for a turn."""
-SESSION_BEST: Final = 3
 ALIKE: Final = 0.5
 """What a word counts that is only alike: part of a compound, or of another inflection."""
 _MOST_ALIKE: Final = 20
+_AT_ONCE: Final = 16_384
+"""Vectors that are copied together."""
 _FIRST_PERSON: Final = frozenset(
     ("i", "me", "my", "mine", "myself", "we", "us", "our", "ours", "ourselves")
 )
@@ -84,21 +84,25 @@ class Pool:
 
         texts, masks = set[str](), []
         for shelf, places in self.shelves:
-            codes = shelf.array(name)[places]
-            there = set(numpy.unique(codes).tolist())
-            chosen = {t: c for t, c in shelf.texts(name).items() if c in there and wanted(t)}
+            codes, names = shelf.array(name)[places], shelf.texts(name)
+            there = numpy.bincount(codes, minlength=len(names) + 1) > 0
+            chosen = {text: code for text, code in names.items() if there[code] and wanted(text)}
             texts |= chosen.keys()
-            masks.append(numpy.isin(codes, list(chosen.values())))
+            found = numpy.zeros(len(names) + 1, dtype=bool)
+            found[list(chosen.values())] = True
+            masks.append(found[codes])
         return texts, numpy.concatenate(masks)
 
-    def row(self, place: int) -> dict[str, Any]:
-        """One of the visible rows."""
-        for shelf, places in self.shelves:
-            if place < len(places):
-                found: dict[str, Any] = shelf.rows[places[place]]
-                return found
-            place -= len(places)
-        raise IndexError(place)
+    def rows(self, places: Sequence[int]) -> list[dict[str, Any]]:
+        """What is told of some of the visible rows."""
+        found: list[dict[str, Any]] = []
+        for place in places:
+            for shelf, there in self.shelves:
+                if place < len(there):
+                    found += shelf.rows([int(there[place])])
+                    break
+                place -= len(there)
+        return found
 
 
 @dataclass(slots=True)
@@ -124,9 +128,11 @@ def pooled(shelves: Sequence[tuple[Shelf, Any]]) -> Pool:
     for shelf, mask in shelves:
         places = numpy.flatnonzero(mask)
         keys = shelf.array("key")[places]
-        fresh = ~numpy.isin(keys, seen)
-        chosen.append((shelf, places[fresh]))
-        seen = numpy.concatenate([seen, keys[fresh]])
+        if len(seen):
+            fresh = ~numpy.isin(keys, seen)
+            places, keys = places[fresh], keys[fresh]
+        chosen.append((shelf, places))
+        seen = numpy.concatenate([seen, keys])
     return Pool(chosen, seen)
 
 
@@ -180,18 +186,19 @@ def scored(pool: Pool, asked: Asked, vector: Any, *, words_count: bool = True) -
     """
     import numpy
 
-    lexical = _lexical(pool, asked.words if words_count else [])
+    seen = [_Seen.of(shelf, places) for shelf, places in pool.shelves]
+    lexical = _lexical(pool, seen, asked.words if words_count else [])
     if asked.by_name and words_count:
         lexical = numpy.maximum(lexical, asked.affinity)
     affinity = asked.affinity if words_count else numpy.zeros(len(pool.keys))
     parts = {"keyword": _relative(lexical), "speaker": affinity}
-    order = _Conversations(pool)
+    order = Conversations(pool.groups("conversation"), pool.column("first_index"))
     if order.any:
         parts["context"] = _relative(order.neighbours(lexical))
         parts["session"] = _relative(order.best_of_session(lexical))
     cosine = numpy.full(len(pool.keys), numpy.nan)
     if vector is not None:
-        cosine = _cosines(pool, vector)
+        cosine = _cosines(seen, vector)
         parts["vector"] = _above_median(cosine)
         if order.any:
             parts["near_vector"] = _relative(order.neighbours(parts["vector"]))
@@ -205,98 +212,114 @@ def _occurs(name: str, text: str) -> bool:
     return bool(name) and re.search(rf"\b{re.escape(name)}\b", text) is not None
 
 
-def _lexical(pool: Pool, terms: list[str]) -> Any:
+@dataclass(slots=True)
+class _Seen:
+    """
+    What can be seen of a shelf while a question is answered.
+
+    Args:
+        shelf: The shelf; it does not grow meanwhile.
+        places: Of the visible rows.
+        passages: The visible passages, as a mask.
+        count: How many they are.
+        length: Words in them.
+    """
+
+    shelf: Shelf
+    places: Any
+    passages: Any
+    count: int
+    length: int
+
+    @classmethod
+    def of(cls, shelf: Shelf, places: Any) -> "_Seen":
+        import numpy
+
+        rows = numpy.zeros(len(shelf), dtype=bool)
+        rows[places] = True
+        mask = rows[shelf.passages]
+        length = shelf.postings.lengths.sum(where=mask, dtype=numpy.int64)
+        return cls(shelf, places, mask, int(numpy.count_nonzero(mask)), int(length))
+
+    def hits(self, term: str) -> tuple[Any, Any]:
+        """The visible passages that hold a word, and how often each does."""
+        passages, often = self.shelf.postings.of(term)
+        if self.count == len(self.passages):
+            return passages, often
+        kept = self.passages[passages]
+        return passages[kept], often[kept]
+
+
+_Hits = list[tuple[Any, Any]]
+
+
+def _lexical(pool: Pool, seen: list[_Seen], terms: list[str]) -> Any:
     """BM25 of each row: the best of its passages, with statistics of the visible ones."""
     import numpy
 
-    seen = [(shelf, places, _visible_passages(shelf, places)) for shelf, places in pool.shelves]
-    count = sum(int(mask.sum()) for _, _, mask in seen)
+    count = sum(one.count for one in seen)
     if not count:
         return numpy.zeros(len(pool.keys))
-    mean = sum(float(shelf.lengths[mask].sum()) for shelf, _, mask in seen) / count or 1.0
-    scores = [numpy.zeros(len(shelf.lengths)) for shelf, _, _ in seen]
-    for weight, term in _weighted(seen, dict.fromkeys(terms)):
-        found = [_hits(shelf, mask, term) for shelf, _, mask in seen]
+    mean = sum(one.length for one in seen) / count or 1.0
+    scores = [numpy.zeros(len(one.passages)) for one in seen]
+    for weight, found in _found(seen, dict.fromkeys(terms)):
         rarity = _rarity(count, sum(len(passages) for passages, _ in found))
-        for (shelf, _, _), score, (passages, often) in zip(seen, scores, found, strict=True):
-            norm = K1 * (1 - B + B * shelf.lengths[passages] / mean)
+        for one, score, (passages, often) in zip(seen, scores, found, strict=True):
+            norm = K1 * (1 - B + B * one.shelf.postings.lengths[passages] / mean)
             score[passages] += weight * rarity * often * (K1 + 1) / (often + norm)
-    best = [
-        _best(len(shelf), shelf.passages, score, 0.0)
-        for (shelf, _, _), score in zip(seen, scores, strict=True)
-    ]
-    return numpy.concatenate([b[places] for (_, places, _), b in zip(seen, best, strict=True)])
+    return numpy.concatenate(
+        [
+            _best(len(one.shelf), one.shelf.passages, score, 0.0)[one.places]
+            for one, score in zip(seen, scores, strict=True)
+        ]
+    )
 
 
-def _weighted(seen: Any, terms: Any) -> list[tuple[float, str]]:
-    """The words to look for: those of the question, and for one that is nowhere those alike."""
-    weighted = []
+def _found(seen: list[_Seen], terms: Iterable[str]) -> Iterator[tuple[float, _Hits]]:
+    """Where the words of a question stand, and for one that is nowhere those alike."""
     for term in terms:
-        if any(len(_hits(shelf, mask, term)[0]) for shelf, _, mask in seen):
-            weighted.append((1.0, term))
+        found = [one.hits(term) for one in seen]
+        if any(len(passages) for passages, _ in found):
+            yield 1.0, found
             continue
-        alike = sorted({w for shelf, _, _ in seen for w in shelf.vocabulary() if _alike(term, w)})
-        weighted.extend((ALIKE, word) for word in alike[:_MOST_ALIKE])
-    return weighted
-
-
-def _alike(term: str, word: str) -> bool:
-    """
-    A part of a compound, or another ending: ``hafen`` and ``hafenmeister``, ``книга`` and
-    ``книги``; ``koeln`` for ``koln``.
-    """
-    if len(term) < 2 or term == word:
-        return False
-    if not term.isascii() and len(term) <= 2:
-        return term in word
-    if min(len(term), len(word)) >= 4 and (term in word or word in term):
-        return True
-    if len(term) >= 4 and re.sub("([aou])e", r"\1", term) == re.sub("([aou])e", r"\1", word):
-        return True
-    shared = len(_common_prefix(term, word))
-    return not term.isascii() and shared >= max(4, math.ceil(0.7 * max(len(term), len(word))))
-
-
-def _common_prefix(one: str, other: str) -> str:
-    for place, (left, right) in enumerate(zip(one, other, strict=False)):
-        if left != right:
-            return one[:place]
-    return one[: min(len(one), len(other))]
-
-
-def _hits(shelf: Shelf, mask: Any, term: str) -> tuple[Any, Any]:
-    passages, often = shelf.posting(term)
-    kept = mask[passages]
-    return passages[kept], often[kept]
+        alike = sorted({word for one in seen for word in one.shelf.postings.alike(term)})
+        left = _MOST_ALIKE
+        for word in alike:
+            found = [one.hits(word) for one in seen]
+            # Words of hidden rows alone must not take the place of others.
+            if left and any(len(passages) for passages, _ in found):
+                left -= 1
+                yield ALIKE, found
 
 
 def _rarity(count: int, holding: int) -> float:
     return math.log(1 + (count - holding + 0.5) / (holding + 0.5))
 
 
-def _visible_passages(shelf: Shelf, places: Any) -> Any:
+def _cosines(seen: list[_Seen], vector: Any) -> Any:
     import numpy
 
-    rows = numpy.zeros(len(shelf), dtype=bool)
-    rows[places] = True
-    return rows[shelf.passages]
-
-
-def _cosines(pool: Pool, vector: Any) -> Any:
-    import numpy
-
-    found = []
-    for shelf, places in pool.shelves:
-        chosen = _visible_passages(shelf, places) & shelf.with_vector
-        # Not a matrix product: there a row's last bit depends on how many rows stand around it,
-        # and an answer as of a point must not.
-        if 2 * numpy.count_nonzero(chosen) > len(chosen):
-            cosine = numpy.vecdot(shelf.vectors, vector)[chosen]
-        else:
-            cosine = numpy.vecdot(shelf.vectors[chosen], vector)
-        found.append(_best(len(shelf), shelf.passages[chosen], cosine, -numpy.inf)[places])
-    every = numpy.concatenate(found) if found else numpy.zeros(0)
+    found = [numpy.zeros(0)]
+    for one in seen:
+        chosen = one.passages & one.shelf.vectors.present.array
+        cosine = _compared(one.shelf.vectors.matrix, chosen, vector)
+        best = _best(len(one.shelf), one.shelf.passages[chosen], cosine, -numpy.inf)
+        found.append(best[one.places])
+    every = numpy.concatenate(found)
     return numpy.where(numpy.isinf(every), numpy.nan, every)
+
+
+def _compared(matrix: Any, chosen: Any, vector: Any) -> Any:
+    """Cosines of the chosen rows of a matrix."""
+    import numpy
+
+    # Not a matrix product: there a row's last bit depends on how many rows stand around it, and
+    # an answer as of a point must not.
+    if 2 * numpy.count_nonzero(chosen) > len(chosen):
+        return numpy.vecdot(matrix, vector)[chosen]
+    places = numpy.flatnonzero(chosen)
+    parts = [places[start : start + _AT_ONCE] for start in range(0, len(places), _AT_ONCE)]
+    return numpy.concatenate([matrix[:0, 0], *(numpy.vecdot(matrix[p], vector) for p in parts)])
 
 
 def _best(rows: int, of: Any, values: Any, nothing: float) -> Any:
@@ -326,54 +349,3 @@ def _above_median(cosine: Any) -> Any:
     if best <= middle:
         return numpy.where(cosine >= best, 1.0, 0.0) * (best > 0)
     return numpy.nan_to_num(numpy.clip((cosine - middle) / (best - middle), 0, 1))
-
-
-class _Conversations:
-    """The visible turns in the order in which they were said, conversation by conversation."""
-
-    def __init__(self, pool: Pool) -> None:
-        import numpy
-
-        conversation = pool.groups("conversation")
-        turns = numpy.flatnonzero(conversation > 0)
-        by = numpy.lexsort((pool.column("first_index")[turns], conversation[turns]))
-        self._order = turns[by]
-        self._of = conversation[self._order]
-        self.any = len(turns) > 0
-
-    def neighbours(self, scores: Any) -> Any:
-        """For each turn the weighted scores of those around it in the same conversation."""
-        import numpy
-
-        said, found = scores[self._order], numpy.zeros(len(self._order))
-        for step, weight in NEIGHBOURS:
-            here = numpy.arange(len(said))
-            there = here + step
-            inside = (there >= 0) & (there < len(said))
-            here, there = here[inside], there[inside]
-            same = self._of[here] == self._of[there]
-            found[here[same]] += weight * said[there[same]]
-        return self._spread(scores, found)
-
-    def best_of_session(self, scores: Any) -> Any:
-        """For each turn the mean of the three best scores of its conversation."""
-        import numpy
-
-        said = scores[self._order]
-        ranked = numpy.lexsort((-said, self._of))
-        of, ordered = self._of[ranked], said[ranked]
-        starts = numpy.flatnonzero(numpy.concatenate([[True], of[1:] != of[:-1]]))
-        rank = numpy.arange(len(of)) - numpy.repeat(starts, numpy.diff([*starts, len(of)]))
-        top = numpy.where(rank < SESSION_BEST, ordered, 0.0)
-        sums = numpy.add.reduceat(top, starts)
-        sizes = numpy.minimum(numpy.diff([*starts, len(of)]), SESSION_BEST)
-        # Both are sorted by conversation, so each mean stands as often as it has turns.
-        means = numpy.repeat(sums / sizes, numpy.diff([*starts, len(of)]))
-        return self._spread(scores, means)
-
-    def _spread(self, scores: Any, found: Any) -> Any:
-        import numpy
-
-        spread = numpy.zeros(len(scores))
-        spread[self._order] = found
-        return spread

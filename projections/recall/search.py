@@ -7,7 +7,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from memoriale.domain.branches import NO_LIMIT
-from memoriale.domain.scoring import compute_composite_score, recency_decay
+from memoriale.domain.scoring import recency_decay
 from memoriale.projections.embedding import embed_query
 from memoriale.projections.recall.filters import (
     ScopedLine,
@@ -17,6 +17,7 @@ from memoriale.projections.recall.filters import (
     query_condition,
     visible_condition,
 )
+from memoriale.projections.recall.order import best_places, composite
 from memoriale.projections.recall.query import Explanation, Hit, RecallQuery
 from memoriale.projections.recall.ranking import WEIGHTS, Pool, Scores, pooled, scored, understood
 from memoriale.projections.recall.shelf import READ, Shelf
@@ -123,7 +124,7 @@ def _proposed(view: RecallView, query: RecallQuery, lines: Sequence[ScopedLine])
         )
     if vector is not None:
         keys |= chosen.keys(wanted, lambda n: view.table.vector_search(vector, *chosen.filter, n))
-    shelf = Shelf(view.embedder.width)
+    shelf = Shelf(view.embedder.width, view.shelves.scratch)
     if keys:
         listed = ", ".join(str(key) for key in sorted(keys))
         shelf.put(view.table.read(any_of((f"key IN ({listed})",)), READ))
@@ -172,38 +173,38 @@ class Chosen:
 def _hits(query: RecallQuery, pool: Pool, scores: Scores) -> list[Hit]:
     import numpy
 
-    if not len(pool.keys):
-        return []
-    total = _composite(query, pool, scores) if query.rank == "composite" else scores.total
-    hits: list[Hit] = []
-    for place in numpy.lexsort((pool.keys, -total)):
-        if len(hits) == query.top_k:
-            break
-        if _found(scores, int(place)):
-            hit = _hit(query, pool.row(int(place)), float(total[place]), int(place), scores)
-            hits += [hit] if _kept(query, hit) else []
-    return hits
+    total = scores.total
+    if query.rank == "composite":
+        total = composite(pool, scores.cosine, query.now)
+    kept = numpy.flatnonzero(_found(scores) & _wanted(query, total, scores.cosine))
+    best = [int(place) for place in kept[best_places(total[kept], pool.keys[kept], query.top_k)]]
+    return [
+        _hit(query, row, float(total[place]), place, scores)
+        for place, row in zip(best, pool.rows(best), strict=True)
+    ]
 
 
-def _found(scores: Scores, place: int) -> bool:
+def _found(scores: Scores) -> Any:
     """A row that no leg finds is no hit, whoever said it."""
-    return any(part[place] > 0 for name, part in scores.parts.items() if name != "speaker")
-
-
-def _composite(query: RecallQuery, pool: Pool, scores: Scores) -> Any:
     import numpy
 
-    return numpy.array(
-        [
-            compute_composite_score(
-                created_at=row["created_at"],
-                now=query.now,
-                semantic_similarity=_similarity(scores, place),
-                importance=_unit(row["importance"]),
-            )
-            for place, row in enumerate(pool.row(place) for place in range(len(pool.keys)))
-        ]
-    )
+    found = numpy.zeros(len(scores.total), dtype=bool)
+    for name, part in scores.parts.items():
+        if name != "speaker":
+            found |= part > 0
+    return found
+
+
+def _wanted(query: RecallQuery, total: Any, cosine: Any) -> Any:
+    """Rows that are similar enough and score enough; what has no similarity never is enough."""
+    import numpy
+
+    wanted = numpy.ones(len(total), dtype=bool)
+    if query.min_score is not None:
+        wanted &= numpy.clip(cosine, 0, 1) >= query.min_score
+    if query.min_rank_score is not None:
+        wanted &= total >= query.min_rank_score
+    return wanted
 
 
 def _hit(query: RecallQuery, row: dict[str, Any], score: float, place: int, scores: Scores) -> Hit:
@@ -254,10 +255,3 @@ def _unit(thousandths: int | None) -> float | None:
 def _metadata(text: str | None) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(text) if text else {}
     return found
-
-
-def _kept(query: RecallQuery, hit: Hit) -> bool:
-    similar = query.min_score is None or (
-        hit.similarity is not None and hit.similarity >= query.min_score
-    )
-    return similar and (query.min_rank_score is None or hit.score >= query.min_rank_score)

@@ -1,19 +1,21 @@
 """The shelves that a view keeps in memory, brought up to its position when they are asked for."""
 
 from collections import OrderedDict
+from itertools import pairwise
 from threading import RLock
 from typing import Final
 
+from memoriale.projections.recall.scratch import LEAST_BYTES, Scratch
 from memoriale.projections.recall.shelf import READ, Shelf
 from memoriale.projections.recall.table import VersionTable
 
-MOST_ROWS: Final = 100_000
+MOST_BYTES: Final = 256 * 2**20
 """
-Rows of a partition up to which it is kept as a shelf: about 150 MB with 256 components. Above it
-LanceDB's indexes propose candidates.
+Memory for the shelves of a view; those used longest ago go first. A row takes about 150 bytes,
+so this holds partitions of more than a million rows. For one that is larger LanceDB's indexes
+propose candidates.
 """
-MOST_KEPT: Final = 200_000
-"""Rows kept in memory over all partitions; those used longest ago go first."""
+_ROWS_AT_ONCE: Final = 8_192
 
 
 class Shelves:
@@ -23,14 +25,29 @@ class Shelves:
     Args:
         table: Where the rows are.
         width: Components of a vector.
+        most_bytes: Memory for all of them.
+        least_in_file: Bytes from which a part of a shelf lies in a file.
+        rows_at_once: Rows of a partition that are read together.
     """
 
-    def __init__(self, table: VersionTable, width: int) -> None:
+    def __init__(
+        self,
+        table: VersionTable,
+        width: int,
+        *,
+        most_bytes: int = MOST_BYTES,
+        least_in_file: int = LEAST_BYTES,
+        rows_at_once: int = _ROWS_AT_ONCE,
+    ) -> None:
+        self.scratch = Scratch(table.folder, least_in_file)
         self._table = table
         self._width = width
+        self._most_bytes = most_bytes
+        self._rows_at_once = rows_at_once
         self.held = RLock()
         """Held by whoever reads a shelf: another question may bring it up to date."""
         self._kept: OrderedDict[str, Shelf] = OrderedDict()
+        self._too_large: set[str] = set()
 
     def get(self, partition: str, position: int, *, whole: bool) -> Shelf | None:
         """
@@ -39,28 +56,54 @@ class Shelves:
         Args:
             partition: Condition that selects its rows.
             position: What it must have seen at least.
-            whole: Make it however large it is; without, None when it is over ``MOST_ROWS``.
+            whole: Make it however large it is; without, None when it takes more memory than
+                all shelves may.
         """
         with self.held:
-            shelf = self._kept.pop(partition, None)
-            if shelf is None:
-                if not whole and self._table.count(partition) > MOST_ROWS:
-                    return None
-                shelf = Shelf(self._width)
+            if partition in self._too_large and not whole:
+                return None
+            # Out of the kept ones until it is complete: what fails halfway is made again.
+            shelf = self._kept.pop(partition, None) or Shelf(self._width, self.scratch)
             if shelf.position < position:
-                changed = f"({partition}) AND key >= 0 AND seq >= {shelf.position}"
-                shelf.put(self._table.read(changed, READ))
+                most_bytes = None if whole else self._most_bytes
+                self._catch_up(shelf, partition, position, most_bytes)
                 shelf.position = position
-            if len(shelf) <= MOST_ROWS:
-                self._kept[partition] = shelf
-                self._shrink()
+            if shelf.nbytes > self._most_bytes:
+                self._too_large.add(partition)
+                return shelf if whole else None
+            self._kept[partition] = shelf
+            self._shrink()
             return shelf
 
     def clear(self) -> None:
         """Forgets every shelf; the next question reads the table again."""
         with self.held:
             self._kept.clear()
+            self._too_large.clear()
+
+    def _catch_up(
+        self, shelf: Shelf, partition: str, position: int, most_bytes: int | None
+    ) -> None:
+        """Puts what changed since the shelf's position, piece by piece in key order."""
+        changed = f"({partition}) AND key >= 0 AND seq >= {shelf.position}"
+        if self._are_few(shelf, partition, position):
+            shelf.put(self._table.read(changed, READ))
+            return
+        keys = self._table.read(changed, ("key",)).sort_by("key")["key"].to_numpy()
+        bounds = [*keys[:: self._rows_at_once].tolist(), None]
+        for start, stop in pairwise(bounds):
+            end = "" if stop is None else f" AND key < {stop}"
+            shelf.put(self._table.read(f"{changed} AND key >= {start}{end}", READ))
+            if most_bytes is not None and shelf.nbytes > most_bytes:
+                return
+
+    def _are_few(self, shelf: Shelf, partition: str, position: int) -> bool:
+        if position - shelf.position <= self._rows_at_once:
+            return True
+        return not shelf.position and self._table.count(partition) <= self._rows_at_once
 
     def _shrink(self) -> None:
-        while len(self._kept) > 1 and sum(map(len, self._kept.values())) > MOST_KEPT:
-            self._kept.popitem(last=False)
+        total = sum(shelf.nbytes for shelf in self._kept.values())
+        while len(self._kept) > 1 and total > self._most_bytes:
+            _, gone = self._kept.popitem(last=False)
+            total -= gone.nbytes

@@ -48,13 +48,16 @@ def visible(
     import numpy
 
     seen = numpy.zeros(len(shelf), dtype=bool)
-    hidden = numpy.zeros(len(shelf.texts("memory_id")) + 1, dtype=bool)
-    branch, memory = shelf.array("branch"), shelf.array("memory_id")
-    begin, end = shelf.array("recorded_from"), shelf.array("recorded_until")
+    hidden = numpy.zeros(len(shelf.texts("overridden")) + 1, dtype=bool)
+    branch, memory = shelf.array("branch"), shelf.array("overridden")
+    begin, end = shelf.array("key"), shelf.array("recorded_until")
     for line, scope in lines:
         here = (branch == shelf.code("branch", line.branch.hex)) & (begin <= line.limit)
         if partition in partitions(scope):
-            seen |= here & (end > line.limit) & ~hidden[memory] & _own(shelf, partition, scope.user)
+            shown = here & (end > line.limit)
+            if hidden.any():
+                shown &= ~hidden[memory]
+            seen |= shown & _own(shelf, partition, scope.user)
         hidden[memory[here & shelf.array("continues")]] = True
     return seen & _wanted(shelf, query)
 
@@ -79,17 +82,13 @@ def _wanted(shelf: Shelf, query: RecallQuery) -> Any:
     if query.namespaces is not None:
         mask &= _among(shelf, "namespace", ("", *query.namespaces))
     for tag in query.tags:
-        mask &= _tagged(shelf, tag)
+        mask &= shelf.tagged(tag)
     return mask
 
 
 def _among(shelf: Shelf, column: str, texts: Sequence[str]) -> Any:
     import numpy
 
-    return numpy.isin(shelf.array(column), [shelf.code(column, text) for text in texts])
-
-
-def _tagged(shelf: Shelf, tag: str) -> Any:
-    import numpy
-
-    return numpy.array([tag in row["tags"] for row in shelf.rows], dtype=bool)
+    wanted = numpy.zeros(len(shelf.texts(column)) + 1, dtype=bool)
+    wanted[[code for code in (shelf.code(column, text) for text in texts) if code >= 0]] = True
+    return wanted[shelf.array(column)]

@@ -7,7 +7,8 @@ import pytest
 
 from memoriale.adapters.library.ledger import Ledger
 from memoriale.adapters.library.memory import Memory
-from memoriale.projections.recall import search, shelves
+from memoriale.projections.recall import search
+from memoriale.projections.recall.shelves import Shelves
 
 
 def contents(hits: Any) -> list[str]:
@@ -136,9 +137,9 @@ def test_a_partition_too_large_to_keep_is_searched_by_proposals(
     exact = [(h.memory_id, h.content) for h in branch.recall("tea", top_k=50)]
     listed = [(r.memory_id, r.content) for r in branch.list().memories]
     assert len(exact) == len(listed) == 29
-    monkeypatch.setattr(shelves, "MOST_ROWS", 5)
     monkeypatch.setattr(search, "_MOST_EXCLUDED", most_excluded)
-    again = alice.services.view("recall")
-    again.forget()
+    with alice.services.view("recall").read(wait=60) as reading:
+        view = reading.view
+    view.shelves = Shelves(view.table, view.embedder.width, most_bytes=0)
     assert sorted((h.memory_id, h.content) for h in branch.recall("tea", top_k=50)) == sorted(exact)
     assert [(r.memory_id, r.content) for r in branch.list().memories] == listed
