@@ -24,7 +24,8 @@ def main() -> int:
     asked = parser.parse_args()
     events = SIZES[asked.size or ("1k" if asked.quick else "10k")]
     if asked.row:
-        print(json.dumps(ROWS[asked.row](stage.joined(events))))
+        found = ROWS[asked.row](stage.joined(events))
+        print(json.dumps(found if isinstance(found, list) else [found]))
         return 0
     return run(asked.only or list(ROWS), events)
 
@@ -34,7 +35,7 @@ def run(names: list[str], events: int) -> int:
     with tempfile.TemporaryDirectory(prefix="mem-") as folder:
         environment = os.environ | {"MEMORIALE_HOME": folder, "MEMORIALE_EMBEDDED_IDLE": "30"}
         try:
-            results = [measured(name, events, environment) for name in names]
+            results = [row for name in names for row in measured(name, events, environment)]
         finally:
             stage.stopped(Path(folder))
     print(json.dumps({"events": events, "cores": os.cpu_count(), "rows": results}, indent=1))
@@ -42,15 +43,15 @@ def run(names: list[str], events: int) -> int:
     return 0
 
 
-def measured(name: str, events: int, environment: dict[str, str]) -> dict[str, object]:
-    """One row, measured in a process of its own, with that process's peak memory."""
+def measured(name: str, events: int, environment: dict[str, str]) -> list[dict[str, object]]:
+    """One row, measured in a process of its own, with that process's peak memory; or several."""
     size = next(word for word, number in SIZES.items() if number == events)
     command = [sys.executable, str(Path(__file__).parent), "--row", name, "--size", size]
     done = subprocess.run(
         command, env=environment, stdout=subprocess.PIPE, text=True, check=True, timeout=7_200
     )
-    result: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
-    return {"row": name, **result}
+    found: list[dict[str, object]] = json.loads(done.stdout.splitlines()[-1])
+    return [{"row": name, **one} for one in found]
 
 
 def table(results: list[dict[str, object]]) -> str:
