@@ -97,14 +97,26 @@ class Vectors:
         lengths[lengths == 0] = 1
         added = (vectors / lengths).astype(numpy.float32).reshape(-1)
         if self._file is None and self._flat.nbytes + added.nbytes >= self._scratch.least:
+            self._begin_file()
+        if self._file is not None:
+            with self._scratch.unless_full():
+                self._write(added, start)
+                return
+            self._leave_file(start)
+        self._flat.add(added)
+
+    def _begin_file(self) -> None:
+        with self._scratch.unless_full():
             self._file = self._scratch.file()
             finalize(self, self._file.close)
             self._write(self._flat.array, 0)
-            self._flat = Growing(numpy.float32)
-        if self._file is None:
-            self._flat.add(added)
-        else:
-            self._write(added, start)
+            self._flat = Growing(self._flat.array.dtype)
+            return
+        self._file = None
+
+    def _leave_file(self, count: int) -> None:
+        self._flat.add(self._mapped[:count])
+        self._file = self._mapped = None
 
     def _write(self, flat: Any, start: int) -> None:
         with disk_errors(self._scratch.folder):

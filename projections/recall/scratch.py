@@ -1,11 +1,14 @@
 """Arrays and tables too large for memory, in files without a name on the view's own disk."""
 
 import mmap
+import sys
 import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from memoriale.domain.errors import CorruptViewError
+from memoriale.domain.errors import CorruptViewError, UnavailableError
 from memoriale.projections.generations import disk_errors
 
 LEAST_BYTES: Final = 4 * 2**20
@@ -17,7 +20,8 @@ class Scratch:
     Puts what is large into files, and reads it through the system's page cache, which takes the
     memory back when something else needs it.
 
-    The files have no name, so nothing finds them, and they end with the process or earlier.
+    The files have no name, so nothing finds them, and they end with the process or earlier. Once
+    the disk is full everything stays in memory: reads go on.
 
     Args:
         folder: Where they lie.
@@ -36,24 +40,41 @@ class Scratch:
         """The same numpy array, in a file if it is large; not to be written to."""
         import numpy
 
-        if values.nbytes < max(1, self.least):
-            return values
-        with disk_errors(self.folder), self.file() as file:
+        def put(file: Any) -> Any:
             file.write(numpy.ascontiguousarray(values).data)
             return mapped(file, values.dtype).reshape(values.shape)
+
+        return self._put(values, put)
 
     def table(self, table: Any) -> Any:
         """The same Arrow table, in a file if it is large."""
         import pyarrow as pa
 
-        if table.nbytes < max(1, self.least):
-            return table
-        with disk_errors(self.folder), self.file() as file:
+        def put(file: Any) -> Any:
             with pa.ipc.new_file(pa.PythonFile(file, mode="w"), table.schema) as writer:
                 writer.write_table(table)
             file.flush()
             pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             return pa.ipc.open_file(pa.py_buffer(pages)).read_all()
+
+        return self._put(table, put)
+
+    def _put(self, values: Any, put: Callable[[Any], Any]) -> Any:
+        if values.nbytes < max(1, self.least):
+            return values
+        with self.unless_full(), self.file() as file, disk_errors(self.folder):
+            return put(file)
+        return values
+
+    @contextmanager
+    def unless_full(self) -> Iterator[None]:
+        """Leaves the block when the disk is full, and puts nothing more into files then."""
+        try:
+            yield
+        except UnavailableError as error:
+            if error.code != "disk_full":
+                raise
+            self.least = sys.maxsize
 
     def file(self) -> Any:
         """

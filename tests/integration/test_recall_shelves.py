@@ -1,6 +1,8 @@
 """Shelves: exact however large the partition is, and however its rows came to them."""
 
 import random
+import resource
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -195,3 +197,23 @@ def test_the_best_are_chosen_as_by_sorting() -> None:
         keys = numpy.array(chance.sample(range(1_000), 120))
         by_sort = sorted(range(120), key=lambda place: (-scores[place], keys[place]))[:wanted]
         assert best_places(scores, keys, wanted).tolist() == by_sort
+
+
+def test_a_full_disk_stops_no_read(tmp_path: Path) -> None:
+    """When no file can be written any more, what a shelf holds stays or moves to memory, and its
+    answers are the same."""
+    history, chance = History(), random.Random(SEED)
+    grow(history, chance, [history.main], 120)
+    view = posted(tmp_path, history)
+    before = [(h.index, h.score) for h in ask(view, history, "kite", as_of=100, top_k=50)]
+    view.shelves = Shelves(view.table, view.embedder.width, least_in_file=0, rows_at_once=20)
+    room = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, room[1]))
+    try:
+        full = [(h.index, h.score) for h in ask(view, history, "kite", as_of=100, top_k=50)]
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, room)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert full == before
+    assert view.shelves.scratch.least > 2**40
