@@ -8,6 +8,7 @@ from uuid import UUID
 from stage import TENANT, Stage, median_ms, result, sentence
 
 from memoriale.adapters.library.memory import Memory
+from memoriale.domain.errors import MemorialeError
 
 OWNER = "brancher"
 QUESTIONS = 60
@@ -31,7 +32,8 @@ def _memories(main: Memory, stage: Stage) -> list[UUID]:
     """As many memories of one owner as the size says."""
     items: list[Any] = [{**item, "user": OWNER} for item in stage.items(stage.events, seed=9)]
     parts = [items[start : start + 1_000] for start in range(0, len(items), 1_000)]
-    return [receipt.memory_id for part in parts for receipt in main.remember_many(part)]
+    stored = [receipt for part in parts for receipt in main.remember_many(part)]
+    return [receipt.memory_id for receipt in stored if not isinstance(receipt, MemorialeError)]
 
 
 def _overridden(main: Memory, ids: list[UUID], count: int) -> Memory:
