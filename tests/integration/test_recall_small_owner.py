@@ -2,9 +2,12 @@
 
 from collections.abc import Callable
 
+import pytest
+
 from memoriale.adapters.library.memory import Memory
 
 
+@pytest.mark.slow
 def test_a_small_owner_among_many_gets_all_of_its_own(
     as_user: Callable[[str], Memory], alice: Memory
 ) -> None:
