@@ -184,7 +184,9 @@ class Tenant:
 
         self.log.require_its_keys()
         clock = self._shared.clock or self.log.reader.clock
-        return self._once("deciding", lambda: Deciding(self.log, Slices(self.log), clock))
+        return self._once(
+            "deciding", lambda: Deciding(self.log, self.reading, Slices(self.log), clock)
+        )
 
     @property
     def branching(self) -> Branching:

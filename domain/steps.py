@@ -1,12 +1,14 @@
 """
 What a store decides: steps that change one owner's memories, stored together or not at all.
 
-A step may name a memory of the slice or one that an earlier step of the same decision makes.
+A step may name a memory of the slice, one of ``others``, or one that an earlier step of the
+same decision makes.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 from uuid import UUID, uuid4
 
 from memoriale.domain.commands import Amend, Remember
@@ -22,6 +24,7 @@ class Slice:
     Args:
         owner: The owner's pseudonym.
         states: Its memories by id, current or not, in the order in which they were made.
+        others: Memories of other owners that the request named, as the caller sees them.
         index: Index of the last event seen.
         now: The time of the read; aware UTC.
         content_tag: The tag of a text under the owner's key; equal for texts that differ in
@@ -31,6 +34,7 @@ class Slice:
 
     owner: UUID
     states: Mapping[UUID, MemoryState]
+    others: Mapping[UUID, MemoryState] = field(default_factory=dict)
     index: int
     now: datetime
     content_tag: Callable[[str], bytes]
@@ -103,6 +107,15 @@ class Revive:
     reason: str | None = None
 
 
-Step = Make | Replace | Adjust | End | Revive
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """Work to be done later, of the slice's owner; see ``jobs``."""
+
+    type: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+    job_id: UUID = field(default_factory=uuid4)
+
+
+Step = Make | Replace | Adjust | End | Revive | Ask
 Decision = Callable[[Slice], Sequence[Step]]
 """From what there is to what shall change. It is called again when others were faster."""

@@ -4,33 +4,23 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
 from memoriale.adapters.application.branching import BranchView, branch_scope
 from memoriale.adapters.application.drafting import (
     Drafting,
-    Owner,
     Planned,
     request_of,
     require_branch_of,
-    require_viewers,
 )
+from memoriale.adapters.application.reading import Reading
 from memoriale.adapters.application.slices import Slices
+from memoriale.adapters.application.step_events import StepEvents
 from memoriale.adapters.application.tenant_log import TenantLog
 from memoriale.adapters.keys import tags
 from memoriale.adapters.postgres.repeats import stored_before
-from memoriale.domain.commands import Invalidate, Reinstate
-from memoriale.domain.decisions import (
-    Draft,
-    Stamp,
-    decide_amend,
-    decide_invalidate,
-    decide_reinstate,
-    decide_remember,
-    decide_replace,
-)
 from memoriale.domain.errors import ConflictError
 from memoriale.domain.events import Invalidated, NewEvent
 from memoriale.domain.guards import Guard, NothingNew
@@ -41,11 +31,12 @@ from memoriale.domain.holds import (
     no_new_hold,
     refuse_if_held,
 )
+from memoriale.domain.jobs import JobRequested
 from memoriale.domain.keys import PersonKey, Subject
-from memoriale.domain.memory import MemoryState, Status
+from memoriale.domain.memory import MemoryState
 from memoriale.domain.principal import Principal, Right
 from memoriale.domain.record import AppendReceipt, Columns
-from memoriale.domain.steps import Adjust, Decision, End, Make, Replace, Revive, Slice, Step
+from memoriale.domain.steps import Decision, End, Slice, Step
 
 MAX_ATTEMPTS: Final = 64
 _PAUSE_SECONDS: Final = 0.002
@@ -60,6 +51,7 @@ class Request:
         command: Its name, such as ``facts.add``.
         arguments: As given, as JSON values; a repeated idempotency key must bring the same.
         idempotency_key: The caller's; a repeated request with it changes nothing.
+        others: Memories of other owners that the decision may end.
         correlation_id: What the events belong to.
         causation_id: The event that made the caller ask.
     """
@@ -67,6 +59,7 @@ class Request:
     command: str
     arguments: dict[str, Any] = field(default_factory=dict)
     idempotency_key: str | None = None
+    others: tuple[UUID, ...] = ()
     correlation_id: UUID | None = None
     causation_id: UUID | None = None
 
@@ -77,7 +70,8 @@ class Decided:
     What became of a request.
 
     Args:
-        events: For each event its memory and topic; none when nothing had to change.
+        events: For each event its memory (of a job's: the job) and topic; none when nothing had
+            to change.
         index: Index of the last event; None when nothing had to change.
         recorded_at: When it was recorded; aware UTC.
         created: False when an earlier call with the same idempotency key stored it.
@@ -91,22 +85,31 @@ class Decided:
     def made(self) -> list[UUID]:
         """The memories that are current through it: made, replaced or made current again."""
         last = dict(self.events)
-        return [memory_id for memory_id, topic in last.items() if topic != Invalidated.TOPIC]
+        other = (Invalidated.TOPIC, JobRequested.TOPIC)
+        return [memory_id for memory_id, topic in last.items() if topic not in other]
 
     def ended(self) -> list[UUID]:
         """The memories that ended through it."""
         last = dict(self.events)
         return [memory_id for memory_id, topic in last.items() if topic == Invalidated.TOPIC]
 
+    def jobs(self) -> list[UUID]:
+        """The jobs that were asked for with it."""
+        return [job for job, topic in self.events if topic == JobRequested.TOPIC]
+
 
 class Deciding:
     """Changes what one owner has of some kinds, by the rules of a store."""
 
-    def __init__(self, log: TenantLog, slices: Slices, clock: Callable[[], datetime]) -> None:
+    def __init__(
+        self, log: TenantLog, reading: Reading, slices: Slices, clock: Callable[[], datetime]
+    ) -> None:
         self._log = log
+        self._reading = reading
         self._slices = slices
         self._clock = clock
         self._drafting = Drafting(log)
+        self._step_events = StepEvents(self._drafting)
 
     def read(
         self,
@@ -170,6 +173,7 @@ class Deciding:
             if before := self._before(key, marks):
                 return before
             seen = self._slice(principal, key, kinds, branch)
+            seen = replace(seen, others=self._others(principal, branch, request.others))
             steps = tuple(decision(seen))
             if not steps:
                 return Decided()
@@ -205,6 +209,15 @@ class Deciding:
             held=lambda: bool(self._holds(owner.pseudonym)),
         )
 
+    def _others(
+        self, principal: Principal, branch: BranchView, memory_ids: Sequence[UUID]
+    ) -> dict[UUID, MemoryState]:
+        if not memory_ids:
+            return {}
+        scope = branch_scope(self._log.identities.scope(principal), branch)
+        found = self._reading.folded(list(memory_ids), branch)
+        return {i: state for i, state in found.items() if scope.allows(state.columns)}
+
     def _planned(
         self,
         principal: Principal,
@@ -218,9 +231,10 @@ class Deciding:
     ) -> Planned:
         stamp = self._log.identities.stamp(principal, request.correlation_id, request.causation_id)
         events: list[NewEvent] = []
-        states = dict(seen.states)
+        # An other's place in its stream is its guard: who changed it meanwhile is a conflict.
+        states = {**seen.others, **seen.states}
         for step in steps:
-            events.append(self._event(principal, branch, owner, step, stamp, states))
+            events.append(self._step_events.event(principal, branch, owner, step, stamp, states))
         guards: list[Guard] = [
             NothingNew(owner.pseudonym, kind, seen.index, branch.branch.id) for kind in kinds
         ]
@@ -232,63 +246,6 @@ class Deciding:
         )
         events[0] = replace(events[0], columns=columns)
         return Planned(events, tuple(guards))
-
-    def _event(
-        self,
-        principal: Principal,
-        branch: BranchView,
-        owner: PersonKey,
-        step: Step,
-        stamp: Stamp,
-        states: dict[UUID, MemoryState],
-    ) -> NewEvent:
-        if isinstance(step, Make):
-            require_viewers(principal, step.command)
-            whole = self._drafting.owner(owner.subject, step.command.about)
-            whole = Owner(owner, whole.about)
-            birth = self._drafting.birth(branch, step.command, whole, step.memory_id)
-            draft = decide_remember(step.command, birth, stamp)
-            states[step.memory_id] = _made(step, draft)
-            return self._tagged(owner, draft, step.command.content, whole.sealed_for)
-        # A second step for one memory goes on from the first one's place in the stream.
-        state = states[step.memory_id]
-        stream = self._drafting.stream(state.memory_id, branch)
-        draft = self._change(owner, step, state, stamp, branch.branch.id, stream)
-        states[state.memory_id] = _after(step, state, draft)
-        content = step.command.content if isinstance(step, Replace) else None
-        return self._tagged(owner, draft, content, self._drafting.sealing_set(draft))
-
-    def _change(
-        self,
-        owner: PersonKey,
-        step: Replace | Adjust | End | Revive,
-        state: MemoryState,
-        stamp: Stamp,
-        branch: UUID,
-        stream: UUID,
-    ) -> Draft:
-        if isinstance(step, Replace):
-            aspect = self._drafting.aspect(owner, step.command)
-            return decide_replace(step.command, state, aspect, stamp, branch, stream)
-        if isinstance(step, Adjust):
-            return decide_amend(step.command, state, stamp, branch, stream)
-        if isinstance(step, Revive):
-            command = Reinstate(memory_id=state.memory_id, reason=step.reason)
-            return decide_reinstate(command, state, stamp, branch, stream)
-        ended = Invalidate(memory_id=state.memory_id, because=step.because, reason=step.reason)
-        return decide_invalidate(ended, state, stamp, branch, stream, step.replaced_by)
-
-    def _tagged(
-        self,
-        owner: PersonKey,
-        draft: Draft,
-        content: str | None,
-        sealed_for: tuple[PersonKey, ...],
-    ) -> NewEvent:
-        if content is None:
-            return NewEvent(draft.event, draft.columns, sealed_for)
-        tag = self._drafting.content_tag(owner, content)
-        return NewEvent(draft.event, replace(draft.columns, content_tag=tag), sealed_for)
 
     def _marks(
         self, principal: Principal, branch: BranchView, owner: PersonKey, request: Request
@@ -308,7 +265,7 @@ class Deciding:
         if not rows:
             return None
         return Decided(
-            events=tuple((_memory_of(row.columns), row.columns.topic) for row in rows),
+            events=tuple((_subject_of(row.columns), row.columns.topic) for row in rows),
             index=rows[-1].recorded.index,
             recorded_at=rows[-1].recorded.recorded_at,
             created=False,
@@ -335,38 +292,11 @@ class _Marks:
 
 def _decided(planned: Planned, receipt: AppendReceipt) -> Decided:
     return Decided(
-        events=tuple((_memory_of(e.columns), e.columns.topic) for e in planned.events),
+        events=tuple((_subject_of(e.columns), e.columns.topic) for e in planned.events),
         index=receipt.last,
         recorded_at=receipt.recorded_at,
     )
 
 
-def _memory_of(columns: Columns) -> UUID:
-    assert columns.memory_id is not None
-    return columns.memory_id
-
-
-def _made(step: Make, draft: Draft) -> MemoryState:
-    """A memory that a later step of the same append may name; its place is not known yet."""
-    unknown = datetime.min.replace(tzinfo=UTC)
-    return MemoryState(
-        memory_id=step.memory_id,
-        kind=step.command.kind,
-        columns=draft.columns,
-        status=Status.CURRENT,
-        version=1,
-        first_index=-1,
-        index=-1,
-        created_at=unknown,
-        changed_at=unknown,
-    )
-
-
-def _after(step: Step, state: MemoryState, draft: Draft) -> MemoryState:
-    """A memory as the next step of the same append finds it: its place, and whether current."""
-    status = state.status
-    if isinstance(step, Revive):
-        status = Status.CURRENT
-    elif isinstance(step, End):
-        status = Status.INVALIDATED
-    return replace(state, columns=draft.columns, status=status)
+def _subject_of(columns: Columns) -> UUID:
+    return columns.stream_id if columns.memory_id is None else columns.memory_id
