@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from memoriale.adapters.application.accesses import Accesses
     from memoriale.adapters.application.comparing import Comparing
     from memoriale.adapters.application.deciding import Deciding
+    from memoriale.adapters.application.jobs import Jobs
     from memoriale.adapters.application.recalling import Recalling
     from memoriale.adapters.embedded.server import EmbeddedServer
     from memoriale.adapters.embeddings.cache import EmbeddingCache
@@ -186,6 +187,16 @@ class Tenant:
         clock = self._shared.clock or self.log.reader.clock
         return self._once(
             "deciding", lambda: Deciding(self.log, self.reading, Slices(self.log), clock)
+        )
+
+    @property
+    def jobs(self) -> "Jobs":
+        """Work that is done later."""
+        from memoriale.adapters.application.jobs import Jobs
+
+        clock = self._shared.clock or self.log.reader.clock
+        return self._once(
+            "jobs", lambda: Jobs(self.log, self.branching, self._shared.datastore, clock)
         )
 
     @property

@@ -26,9 +26,10 @@ class JobRequestedHeader(Header):
 
 
 class JobRequestedBody(Body):
-    """What it needs to know."""
+    """What it needs to know, and as whom it acts: the caller's user, agent and so on."""
 
     arguments: dict[str, JsonValue] = Field(default_factory=dict)
+    principal: dict[str, str] = Field(default_factory=dict)
 
 
 class JobRequested(Event):
@@ -137,9 +138,11 @@ class Job:
         reason: What the last failure said.
         model_calls: Calls of language models over all attempts.
         arguments: What it needs to know; empty when they were erased.
+        principal: As whom it acts.
         result: What came of it.
         columns: Those of its last event: whose it is and who asked.
         index: Index of its last event.
+        erased: Whether what it needs to know was erased.
     """
 
     id: UUID
@@ -153,6 +156,7 @@ class Job:
     reason: str | None = None
     model_calls: int = 0
     arguments: dict[str, Any] = field(default_factory=dict)
+    principal: dict[str, str] = field(default_factory=dict)
     result: dict[str, Any] = field(default_factory=dict)
     columns: Columns
     index: int
@@ -186,6 +190,7 @@ def _evolve(job: Job | None, recorded: RecordedEvent) -> Job | None:
             changed_at=at,
             model_calls=0 if job is None else job.model_calls,
             arguments={} if event.body is None else dict(event.body.arguments),
+            principal={} if event.body is None else dict(event.body.principal),
             columns=columns,
             index=recorded.index,
             erased=event.body is None,

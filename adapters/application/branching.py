@@ -70,6 +70,26 @@ class Branching:
             allowed=[MAIN, *(b.name for b in known.values() if b.name and b.name != MAIN)],
         )
 
+    def by_id(self, principal: Principal, branch_id: UUID) -> BranchView:
+        """
+        The branch of an id, for a principal that may use it.
+
+        Raises:
+            InputError: ``unknown_branch``.
+        """
+        main = main_branch(self._log.log_id)
+        if branch_id == main.id:
+            return BranchView(main, {main.id: main})
+        for branch in self.visible(principal):
+            if branch.id == branch_id:
+                return BranchView(branch, self._with_ancestors(branch, self._load(principal)))
+        raise InputError(
+            f"there is no branch {branch_id} that this principal may use.",
+            code="unknown_branch",
+            field="branch",
+            value=str(branch_id),
+        )
+
     def visible(self, principal: Principal) -> list[Branch]:
         """Every branch that a principal may use, oldest first."""
         known = self._load(principal)

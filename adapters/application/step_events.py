@@ -19,6 +19,7 @@ from memoriale.domain.decisions import (
 from memoriale.domain.events import NewEvent
 from memoriale.domain.jobs import JOB_KIND, JobRequested, JobRequestedBody, JobRequestedHeader
 from memoriale.domain.keys import PersonKey
+from memoriale.domain.kinds import OWNER_TYPES
 from memoriale.domain.memory import MemoryState, Status
 from memoriale.domain.principal import Principal
 from memoriale.domain.record import Columns
@@ -68,7 +69,7 @@ class StepEvents:
             states[step.memory_id] = _made(step, draft)
             return self._tagged(owner, draft, step.command.content, whole.sealed_for)
         if isinstance(step, Ask):
-            return NewEvent(*requested(step, owner, branch, stamp), (owner,))
+            return NewEvent(*requested(step, principal, owner, branch, stamp), (owner,))
         # A second step for one memory goes on from the first one's place in the stream.
         state = states[step.memory_id]
         stream = self._drafting.stream(state.memory_id, branch)
@@ -111,11 +112,12 @@ class StepEvents:
 
 
 def requested(
-    step: Ask, owner: PersonKey, branch: BranchView, stamp: Stamp
+    step: Ask, principal: Principal, owner: PersonKey, branch: BranchView, stamp: Stamp
 ) -> tuple[JobRequested, Columns]:
     """The event that asks for work of an owner, and its columns."""
     event = JobRequested(
-        header=JobRequestedHeader(type=step.type), body=JobRequestedBody(arguments=step.arguments)
+        header=JobRequestedHeader(type=step.type),
+        body=JobRequestedBody(arguments=step.arguments, principal=named(principal)),
     )
     columns = Columns(
         **stamp.fields(),
@@ -156,3 +158,9 @@ def _after(step: Step, state: MemoryState, draft: Draft) -> MemoryState:
     elif isinstance(step, End):
         status = Status.INVALIDATED
     return replace(state, columns=draft.columns, status=status)
+
+
+def named(principal: Principal) -> dict[str, str]:
+    """As whom a job acts that a principal asks for."""
+    fields = (*OWNER_TYPES, "actor", "actor_kind", "on_behalf_of", "namespace")
+    return {f: value for f in fields if (value := getattr(principal, f)) is not None}

@@ -107,3 +107,9 @@ def view_key(log_id: UUID, view: str) -> int:
     """The lock of whoever posts one view of one log: 64 bits of a hash of both, signed."""
     name = b"memoriale/view/" + log_id.bytes + b"/" + view.encode()
     return int.from_bytes(hashlib.sha256(name).digest()[:8], "big", signed=True)
+
+
+def job_key(log_id: UUID, job_id: UUID) -> int:
+    """The lock of whoever works on a job: 64 bits of a hash, signed."""
+    name = b"memoriale/job/" + log_id.bytes + b"/" + job_id.bytes
+    return int.from_bytes(hashlib.sha256(name).digest()[:8], "big", signed=True)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
+from uuid import UUID
 
 from memoriale.adapters.application.deciding import Decided, Request
 from memoriale.adapters.application.reading import AsOf
@@ -75,11 +76,15 @@ class Store:
         command: str,
         arguments: Mapping[str, Any],
         idempotency_key: str | None = None,
+        others: Sequence[UUID] = (),
     ) -> Decided:
         """Changes an owner's memories by a rule; see ``Deciding.decide``."""
         memory.allow(command, Right.USE)
         request = Request(
-            command=command, arguments=dict(arguments), idempotency_key=idempotency_key
+            command=command,
+            arguments=dict(arguments),
+            idempotency_key=idempotency_key,
+            others=tuple(others),
         )
         return memory.services.deciding.decide(
             memory.principal, memory.branch_view(), owner, kinds, decision, request

@@ -1,0 +1,294 @@
+"""Jobs: looking at them, cancelling, asking once more, and working on those that are due."""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from threading import Lock
+from typing import Any, Final
+from uuid import UUID, uuid4
+
+from memoriale.adapters.application.branching import Branching, BranchView
+from memoriale.adapters.application.tenant_log import TenantLog
+from memoriale.adapters.postgres.datastore import Datastore
+from memoriale.adapters.postgres.job_reading import job_rows
+from memoriale.adapters.postgres.locks import AdvisoryLocks, job_key
+from memoriale.domain.errors import ConflictError, InputError, MemorialeError
+from memoriale.domain.events import Body, Event, Header, NewEvent
+from memoriale.domain.jobs import (
+    MOST_ATTEMPTS,
+    OPEN,
+    Job,
+    JobAttemptHeader,
+    JobCancelled,
+    JobCompleted,
+    JobCompletedBody,
+    JobCompletedHeader,
+    JobFailed,
+    JobFailedHeader,
+    JobRequested,
+    JobRequestedBody,
+    JobRequestedHeader,
+    JobStarted,
+    JobStatus,
+    project_job,
+)
+from memoriale.domain.principal import Principal
+from memoriale.domain.text import shown
+
+_PAGE: Final = 200
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Work:
+    """
+    What a handler is given.
+
+    Args:
+        job: The job.
+        principal: As whom it acts.
+        branch: Where.
+        model_calls: To be raised with each call of a language model.
+    """
+
+    job: Job
+    principal: Principal
+    branch: BranchView
+    model_calls: int = 0
+
+    def key(self, effect: str) -> str:
+        """The idempotency key of an effect: however often the job runs, it is stored once."""
+        return f"job:{self.job.id}:{effect}"
+
+
+Handler = Callable[[Work], Mapping[str, Any]]
+"""Does the work and answers what came of it. Called again when it raises or the process dies."""
+
+
+@dataclass(slots=True)
+class _Known:
+    """The open jobs as of an index."""
+
+    index: int = -1
+    open: dict[UUID, Job] = field(default_factory=dict)
+
+
+class Jobs:
+    """
+    The jobs of one tenant.
+
+    Args:
+        log: The memory log.
+        branching: Finds the branch that a job acts on.
+        datastore: The database, for the locks.
+        clock: The time by which jobs are due.
+    """
+
+    def __init__(
+        self,
+        log: TenantLog,
+        branching: Branching,
+        datastore: Datastore,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._log = log
+        self._branching = branching
+        self._datastore = datastore
+        self._clock = clock
+        self._lock = Lock()
+        self._known = _Known()
+
+    def get(self, job_id: UUID) -> Job:
+        """
+        One job.
+
+        Raises:
+            InputError: There is none of that id.
+        """
+        events = self._log.mapper.decode(self._log.reader.stream(job_id))
+        job = project_job(None, events)
+        if job is None:
+            raise InputError(
+                f"there is no job {job_id}.",
+                code="unknown_job",
+                field="job_id",
+                value=str(job_id),
+            )
+        return job
+
+    def open(self) -> list[Job]:
+        """The jobs that are still to be done, those asked for first at the front."""
+        with self._lock:
+            rows = job_rows(self._log.reader, after=self._known.index)
+            for recorded in self._log.mapper.decode(rows):
+                job_id = recorded.columns.stream_id
+                job = project_job(self._known.open.get(job_id), [recorded])
+                if job is not None and job.status in OPEN:
+                    self._known.open[job_id] = job
+                else:
+                    self._known.open.pop(job_id, None)
+                self._known.index = recorded.index
+            found = list(self._known.open.values())
+        return sorted(found, key=lambda job: job.requested_at)
+
+    def cancel(self, principal: Principal, job_id: UUID, reason: str | None = None) -> Job:
+        """
+        Ends a job that is still to be done. An attempt that runs is not interrupted, but its
+        result is not recorded.
+
+        Raises:
+            InputError: It has ended already, or there is none.
+        """
+        job = self.get(job_id)
+        if job.status not in OPEN:
+            raise _cannot("cancelled", job, sorted(status.value for status in OPEN))
+        self._append(principal, job, JobCancelled(header=Header(), body=Body(reason=reason)))
+        return self.get(job_id)
+
+    def retry(self, principal: Principal, job_id: UUID) -> Job:
+        """
+        Asks for a job once more that failed for good or was cancelled; its attempts begin anew.
+
+        Raises:
+            InputError: It stands otherwise, what it needs was erased, or there is none.
+        """
+        job = self.get(job_id)
+        again = (JobStatus.ERRORED, JobStatus.CANCELLED, JobStatus.FAILED)
+        if job.status not in again or job.erased:
+            raise _cannot("asked for again", job, sorted(status.value for status in again))
+        body = JobRequestedBody(arguments=job.arguments, principal=job.principal)
+        event = JobRequested(header=JobRequestedHeader(type=job.type), body=body)
+        self._append(principal, job, event)
+        return self.get(job_id)
+
+    def run_due(self, handlers: Mapping[str, Handler], *, limit: int | None = None) -> list[Job]:
+        """
+        Works on the jobs that are due, one after the other. A job that another process works on
+        is left to it; one whose worker died is taken up again.
+
+        Args:
+            handlers: What to do by type of job; a job of another type is left alone.
+            limit: How many at most.
+
+        Returns:
+            The jobs that were worked on, as they stand now.
+        """
+        done: list[Job] = []
+        now = self._clock()
+        with AdvisoryLocks(self._datastore) as locks:
+            for job in self.open():
+                if limit is not None and len(done) == limit:
+                    break
+                if job.type not in handlers or not job.due(now):
+                    continue
+                worked = self._claimed(job.id, handlers[job.type], locks, now)
+                done += [] if worked is None else [worked]
+        return done
+
+    def list(self, *, limit: int = 50, status: JobStatus | None = None) -> list[Job]:
+        """
+        Jobs, those with the newest event first.
+
+        Args:
+            limit: How many at most.
+            status: Only those that stand so.
+        """
+        found: list[Job] = []
+        for job_id in self._newest():
+            job = self.get(job_id)
+            if status is None or job.status is status:
+                found.append(job)
+            if len(found) == limit:
+                break
+        return found
+
+    def _newest(self) -> Iterator[UUID]:
+        seen: set[UUID] = set()
+        before = 2**63 - 1
+        while rows := job_rows(self._log.reader, before=before, limit=_PAGE, newest_first=True):
+            for row in rows:
+                if row.columns.stream_id not in seen:
+                    seen.add(row.columns.stream_id)
+                    yield row.columns.stream_id
+            before = rows[-1].recorded.index
+
+    def _claimed(
+        self, job_id: UUID, handler: Handler, locks: AdvisoryLocks, now: datetime
+    ) -> Job | None:
+        key = job_key(self._log.log_id, job_id)
+        if not locks.hold(key):
+            return None
+        try:
+            job = self.get(job_id)
+            if not job.due(now):
+                return None
+            self._attempt(job, handler)
+            return self.get(job_id)
+        except ConflictError:
+            # Somebody cancelled it meanwhile.
+            return None
+        finally:
+            locks.release(key)
+
+    def _attempt(self, job: Job, handler: Handler) -> None:
+        principal = Principal(tenant=self._log.tenant, **job.principal, purpose="job")  # type: ignore[arg-type]
+        attempt = job.attempts + 1
+        job = self._append(
+            principal, job, JobStarted(header=JobAttemptHeader(attempt=attempt), body=Body())
+        )
+        work = Work(job, principal, self._branch(job, principal))
+        try:
+            result = dict(handler(work))
+        except Exception as error:
+            self._append(principal, job, self._failure(job, work, attempt, error))
+            return
+        header = JobCompletedHeader(attempt=attempt, model_calls=work.model_calls)
+        event = JobCompleted(header=header, body=JobCompletedBody(result=result))
+        self._append(principal, job, event)
+
+    def _failure(self, job: Job, work: Work, attempt: int, error: Exception) -> JobFailed:
+        known = isinstance(error, MemorialeError)
+        if not known:
+            _log.error("job %s of type %s failed", job.id, job.type, exc_info=error)
+        header = JobFailedHeader(
+            attempt=attempt,
+            model_calls=work.model_calls,
+            error=error.code if isinstance(error, MemorialeError) else "internal",
+            final=attempt >= MOST_ATTEMPTS or isinstance(error, InputError),
+        )
+        told = error.message if isinstance(error, MemorialeError) else type(error).__name__
+        return JobFailed(header=header, body=Body(reason=told))
+
+    def _branch(self, job: Job, principal: Principal) -> BranchView:
+        assert job.columns.branch is not None
+        return self._branching.by_id(principal, job.columns.branch)
+
+    def _append(self, principal: Principal, job: Job, event: Event) -> Job:
+        identities = self._log.identities
+        (owner,) = identities.by_pseudonyms([job.columns.owner])
+        stamp = identities.stamp(principal, job.columns.correlation_id, None)
+        columns = replace(
+            job.columns,
+            **stamp.fields(),
+            event_id=uuid4(),
+            stream_version=job.columns.stream_version + 1,
+            topic=type(event).TOPIC,
+            schema_version=type(event).SCHEMA_VERSION,
+            request_tag=None,
+            content_tag=None,
+            idempotency_tag=None,
+        )
+        self._log.save([NewEvent(event, columns, (owner,))])
+        return replace(job, columns=columns)
+
+
+def _cannot(what: str, job: Job, allowed: list[str]) -> InputError:
+    erased = "; what it needs to know was erased" if job.erased else ""
+    return InputError(
+        f"job {job.id} is {job.status.value} and cannot be {what}{erased}.",
+        code="wrong_status",
+        field="job_id",
+        value=shown(job.status.value),
+        allowed=allowed,
+    )

@@ -1,0 +1,114 @@
+"""What the stores of learnings, corrections and procedures share: scopes, and search by meaning."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+from uuid import UUID
+
+from memoriale.adapters.application.reading import AsOf
+from memoriale.adapters.library.memory import Memory
+from memoriale.adapters.library.stores.base import Store
+from memoriale.domain.errors import InputError
+from memoriale.domain.fields import parse_id
+from memoriale.domain.keys import Subject
+from memoriale.domain.memory import MemoryState
+from memoriale.domain.principal import Right
+from memoriale.domain.stores.scopes import owner_of_scope, visibility_of_scope
+
+T = TypeVar("T")
+
+
+class ScopedStore(Store):
+    """A store whose memories belong to a user, an agent or the tenant, by their scope."""
+
+    def _caller(self, user_id: str | None, agent_name: str | None, tenant_id: str | None) -> Memory:
+        """
+        The handle as the given caller.
+
+        Raises:
+            InputError: Another tenant than the handle's.
+        """
+        tenant = self.storage.principal.tenant
+        if tenant_id is not None and tenant_id != tenant:
+            raise InputError(
+                f"this handle is bound to tenant {tenant!r}; open one for the other tenant.",
+                code="wrong_tenant",
+                field="tenant_id",
+                value=str(tenant_id)[:80],
+                allowed=tenant,
+            )
+        return self._as(user=user_id, agent=agent_name)
+
+    def _scoped(self, memory: Memory, scope: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Arguments of a command for a memory at a scope; the owner is decided apart."""
+        return {**given, "visibility": visibility_of_scope(scope).value}
+
+    def _owner_of_scope(self, memory: Memory, scope: str) -> Subject:
+        return owner_of_scope(memory.principal, scope)
+
+    def _search(
+        self,
+        memory: Memory,
+        query: str,
+        kind: str,
+        top_k: int,
+        min_score: float | None,
+        as_of: AsOf = None,
+        tags: Sequence[str] = (),
+    ) -> list[tuple[MemoryState, float | None]]:
+        """
+        The memories of a kind that answer a question best, from those that the caller may see,
+        each with its similarity.
+        """
+        hits = memory.recall(
+            query, kinds=[kind], top_k=top_k, min_score=min_score, as_of=as_of, tags=tags
+        )
+        states = self._states(memory, [hit.memory_id for hit in hits], as_of)
+        return [(states[hit.memory_id], hit.similarity) for hit in hits if hit.memory_id in states]
+
+    def _states(
+        self, memory: Memory, memory_ids: Sequence[UUID], as_of: AsOf = None
+    ) -> dict[UUID, MemoryState]:
+        """Memories as folded from the log, those that the caller may see."""
+        services = memory.services
+        branch = memory.branch_view()
+        limit = services.reading.pin(as_of).limit
+        scope = services.writing.scope(memory.principal, branch)
+        found = services.reading.folded(list(memory_ids), branch, limit)
+        return {i: state for i, state in found.items() if scope.allows(state.columns)}
+
+    def _one(
+        self, memory: Memory, name: str, memory_id: UUID | str, kind: str
+    ) -> MemoryState | None:
+        """One memory of a kind by id; None when there is none that the caller may see."""
+        memory.allow(f"{kind}.show", Right.USE)
+        found = parse_id(name, memory_id)
+        state = self._states(memory, [found]).get(found)
+        return state if state is not None and state.kind == kind else None
+
+    def _owned(self, memory: Memory, state: MemoryState) -> Subject:
+        """Who owns a memory that the caller may see."""
+        names = memory.services.log.identities.names([state.columns.owner])
+        return names[state.columns.owner]
+
+    def _presented(
+        self,
+        memory: Memory,
+        states: Sequence[MemoryState],
+        present: Callable[[MemoryState, Mapping[UUID, Subject], str], T | None],
+    ) -> list[T]:
+        """Memories for their reader, with outside names; those whose text was erased left out."""
+        wanted = [
+            pseudonym
+            for state in states
+            for pseudonym in (
+                state.columns.owner,
+                state.columns.principal_user,
+                state.columns.principal_agent,
+                state.columns.principal_session,
+                state.columns.source_run,
+            )
+        ]
+        names = memory.services.log.identities.names(wanted)
+        tenant = memory.principal.tenant
+        found = (present(state, names, tenant) for state in states)
+        return [one for one in found if one is not None]
