@@ -21,11 +21,14 @@ class Kind:
         name: Stored in clear in every event of the kind.
         owners: Types that own one by default, the first that the caller has.
         recalled: Whether recall finds memories of this kind.
+        follow_up: Type of the job that is asked for with each memory of this kind that was not
+            made by its store.
     """
 
     name: str
     owners: tuple[str, ...]
     recalled: bool = True
+    follow_up: str | None = None
 
 
 class KindTable:
@@ -92,7 +95,7 @@ _TABLE: Final = (
     Kind("relationship", ("user",)),
     Kind("decision", ("agent", "session")),
     Kind("learning", ("user", "agent")),
-    Kind("correction", ("agent", "user")),
+    Kind("correction", ("agent", "user"), follow_up="learnings.retire_contradicted"),
     Kind("procedure", ("user", "agent"), recalled=False),
     Kind("summary", ("session",), recalled=False),
     Kind("file_entry", ("agent", "user"), recalled=False),

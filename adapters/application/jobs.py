@@ -186,7 +186,7 @@ class Jobs:
                 done += [] if worked is None else [worked]
         return done
 
-    def list(self, *, limit: int = 50, status: JobStatus | None = None) -> list[Job]:
+    def newest(self, *, limit: int = 50, status: JobStatus | None = None) -> list[Job]:
         """
         Jobs, those with the newest event first.
 

@@ -18,6 +18,7 @@ from memoriale.adapters.application.drafting import (
     require_viewers,
 )
 from memoriale.adapters.application.reading import Reading, unknown_memory
+from memoriale.adapters.application.step_events import requested
 from memoriale.adapters.application.tenant_log import TenantLog
 from memoriale.adapters.keys import tags
 from memoriale.domain.access import AccessScope
@@ -45,10 +46,12 @@ from memoriale.domain.errors import ConflictError, MemorialeError
 from memoriale.domain.events import NewEvent
 from memoriale.domain.guards import Guard, NothingNew
 from memoriale.domain.holds import HOLD_KIND, active_holds, no_new_hold, refuse_if_held
+from memoriale.domain.kinds import KINDS
 from memoriale.domain.memory import MemoryState, Status
 from memoriale.domain.principal import Principal, Right
 from memoriale.domain.receipt import Receipt
 from memoriale.domain.record import AppendReceipt
+from memoriale.domain.steps import Ask
 
 MAX_ATTEMPTS: Final = 64
 _PAUSE_SECONDS: Final = 0.002
@@ -161,7 +164,13 @@ class Writing:
             replaced = self._replaced(branch, command, birth, after)
             drafts += self._supersede(replaced, birth.memory_id, stamp, branch)
             guards = (NothingNew(owner.key.pseudonym, command.kind, after, branch.branch.id),)
-        return self._planned(principal, branch, command, owner, drafts, guards)
+        planned = self._planned(principal, branch, command, owner, drafts, guards)
+        follow_up = KINDS.require(command.kind).follow_up
+        if follow_up is not None:
+            ask = Ask(type=follow_up, arguments={"memory_id": str(birth.memory_id)})
+            job = requested(ask, principal, owner.key, branch, stamp)
+            planned.events.append(NewEvent(*job, (owner.key,)))
+        return planned
 
     def _plan_change(self, principal: Principal, branch: BranchView, command: Change) -> Planned:
         identities = self._log.identities

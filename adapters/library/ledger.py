@@ -16,6 +16,7 @@ from memoriale.domain.receipt import Receipt
 from memoriale.domain.values import check_seconds, check_whole
 
 if TYPE_CHECKING:
+    from memoriale.adapters.library.jobs import LedgerJobs
     from memoriale.projections.proofs.verify import VerifyReport
     from memoriale.projections.reconcile import ReconcileReport
     from memoriale.projections.replay import ReplayReport
@@ -78,6 +79,19 @@ class Ledger(Analysis):
         )
         memory = Memory(self.tenant(tenant), self.settings, principal)
         return memory if branch == "main" else memory.branch(branch)
+
+    @property
+    def jobs(self) -> "LedgerJobs":
+        """Background work, to be looked at and worked on."""
+        from memoriale.adapters.library.jobs import LedgerJobs
+
+        return LedgerJobs(
+            self.tenant,
+            lambda tenant: Principal(tenant=tenant, rights=self.rights),
+            lambda principal, branch: Memory(
+                self.tenant(principal.tenant), self.settings, principal, branch
+            ),
+        )
 
     @property
     def access(self) -> LedgerAccess:

@@ -9,12 +9,14 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict
 
 from memoriale.domain.keys import Subject
+from memoriale.domain.kinds import KINDS
 from memoriale.domain.memory import MemoryState
 from memoriale.domain.payloads import Correction as CorrectionPayload
 from memoriale.domain.stores.scopes import LearningScope
 
 CORRECTION: Final = "correction"
-RETIRE_JOB: Final = "learnings.retire_contradicted"
+RETIRE_JOB: Final = KINDS.require(CORRECTION).follow_up or ""
+"""The job that retires what a correction contradicts."""
 
 
 class Correction(BaseModel):

@@ -305,7 +305,7 @@ class CorrectionStore(ScopedStore):
         self, seen: Slice, by: UUID, new: NewCorrection, similar: list[UUID] | None
     ) -> Sequence[Step]:
         if similar is None:
-            arguments = {"correction_id": str(by), "threshold": round(self.threshold * 1000)}
+            arguments = {"memory_id": str(by), "threshold": round(self.threshold * 1000)}
             return [Ask(type=RETIRE_JOB, arguments=arguments)]
         return contradicted(
             seen.others.values(),

@@ -11,6 +11,7 @@ from memoriale.domain.memory import Status
 from memoriale.domain.payloads import Correction
 from memoriale.domain.principal import Principal
 from memoriale.domain.stores.corrections import RETIRE_JOB, collision_text
+from memoriale.domain.stores.learnings import CONTRADICTION
 
 As = Callable[[Principal, str], Memory]
 """The handle of a principal on a branch by name."""
@@ -29,7 +30,7 @@ def handlers(as_: As) -> dict[str, Handler]:
 def retire_contradicted(work: Work, as_: As) -> Mapping[str, Any]:
     """Ends the learnings that a correction contradicts; none when it was taken back meanwhile."""
     memory = as_(work.principal, work.branch.branch.name or "main")
-    correction_id = UUID(work.job.arguments["correction_id"])
+    correction_id = UUID(work.job.arguments["memory_id"])
     services = memory.services
     state = services.reading.folded([correction_id], work.branch).get(correction_id)
     if state is None or state.status is not Status.CURRENT:
@@ -39,7 +40,7 @@ def retire_contradicted(work: Work, as_: As) -> Mapping[str, Any]:
     retired = LearnedKnowledge(memory).invalidate_contradicted(
         collision_text(payload),
         correction_id,
-        work.job.arguments["threshold"] / 1000,
+        work.job.arguments.get("threshold", CONTRADICTION * 1000) / 1000,
         original=payload.original_value,
         corrected=payload.corrected_value,
     )

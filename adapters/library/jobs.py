@@ -1,0 +1,133 @@
+"""``ledger.jobs``: background work, to be looked at and worked on."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from memoriale.adapters.application.presenting import as_json
+from memoriale.adapters.composition import Tenant
+from memoriale.adapters.library.memory import Memory
+from memoriale.domain.fields import choice, parse_id
+from memoriale.domain.jobs import Job, JobStatus
+from memoriale.domain.principal import Principal, Right
+from memoriale.domain.values import check_whole
+
+_MOST = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRecord:
+    """
+    A job: what it is, how it stands, and how often it was tried. ``failed`` waits for
+    ``next_try``, ``errored`` waits for ``retry``. ``result`` tells what came of it.
+    """
+
+    id: UUID
+    type: str
+    status: str
+    attempts: int
+    requested_at: datetime
+    changed_at: datetime
+    next_try: datetime | None
+    error: str | None
+    reason: str | None
+    model_calls: int
+    result: dict[str, Any]
+    index: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON values."""
+        values: dict[str, Any] = as_json(self)
+        return values
+
+
+class LedgerJobs:
+    """
+    The jobs of a ledger's tenants. Every call needs the right ``operate``.
+
+    Args:
+        tenant: Gives the services of a tenant.
+        principal: Gives the caller for a tenant.
+        memory: Makes a handle for a principal.
+    """
+
+    def __init__(
+        self,
+        tenant: Callable[[str], Tenant],
+        principal: Callable[[str], Principal],
+        memory: Callable[[Principal, str], Memory],
+    ) -> None:
+        self._tenant, self._principal, self._memory = tenant, principal, memory
+
+    def get(self, job_id: UUID | str, *, tenant: str) -> JobRecord:
+        """One job. Raises ``InputError`` when there is none of that id."""
+        services = self._allowed(tenant, "jobs.show")
+        return _record(services.jobs.get(parse_id("job_id", job_id)))
+
+    def cancel(self, job_id: UUID | str, *, tenant: str, reason: str | None = None) -> JobRecord:
+        """Ends a job that is still to be done; an attempt that runs is not recorded."""
+        services = self._allowed(tenant, "jobs.cancel")
+        found = parse_id("job_id", job_id)
+        return _record(services.jobs.cancel(self._principal(tenant), found, reason))
+
+    def retry(self, job_id: UUID | str, *, tenant: str) -> JobRecord:
+        """Asks for a job once more that failed or was cancelled."""
+        services = self._allowed(tenant, "jobs.retry")
+        found = parse_id("job_id", job_id)
+        return _record(services.jobs.retry(self._principal(tenant), found))
+
+    def run(self, *, tenant: str, limit: int | None = None) -> list[JobRecord]:
+        """
+        Works on the jobs that are due, one after the other.
+
+        Args:
+            tenant: Whose.
+            limit: How many at most; None for all.
+
+        Returns:
+            The jobs that were worked on, as they stand now.
+        """
+        from memoriale.adapters.library.stores.job_handlers import handlers
+
+        services = self._allowed(tenant, "jobs.run")
+        done = services.jobs.run_due(handlers(self._memory), limit=limit)
+        return [_record(job) for job in done]
+
+    def list(self, *, tenant: str, status: str | None = None, limit: int = 50) -> list[JobRecord]:
+        """
+        Jobs, those with the newest event first.
+
+        Args:
+            tenant: Whose.
+            status: queued, active, completed, failed, errored or cancelled; None for all.
+            limit: How many at most, 1..10,000.
+        """
+        chosen = choice("status", status, [s.value for s in JobStatus])
+        check_whole("limit", limit, 1, _MOST)
+        services = self._allowed(tenant, "jobs.list")
+        wanted = None if chosen is None else JobStatus(chosen)
+        return [_record(job) for job in services.jobs.newest(limit=limit, status=wanted)]
+
+    def _allowed(self, tenant: str, command: str) -> Tenant:
+        services = self._tenant(tenant)
+        services.gate.allow(self._principal(tenant), command, Right.OPERATE)
+        return services
+
+
+def _record(job: Job) -> JobRecord:
+    return JobRecord(
+        id=job.id,
+        type=job.type,
+        status=job.status.value,
+        attempts=job.attempts,
+        requested_at=job.requested_at,
+        changed_at=job.changed_at,
+        next_try=job.next_try,
+        error=job.error,
+        reason=job.reason,
+        model_calls=job.model_calls,
+        result=job.result,
+        index=job.index,
+    )
