@@ -26,10 +26,11 @@ from memoriale.domain.events import (
     TagText,
 )
 from memoriale.domain.governance import GOVERNANCE_TYPES
+from memoriale.domain.jobs import JOB_TYPES
 from memoriale.domain.payloads import Fact, Message, Note, Payload, payload_model
 from memoriale.domain.topics import GOVERNANCE_TOPICS
 
-WRITTEN = (*EVENT_TYPES, *GOVERNANCE_TYPES)
+WRITTEN = (*EVENT_TYPES, *GOVERNANCE_TYPES, *JOB_TYPES)
 """What this release writes."""
 GOLDEN = Path(__file__).parents[1] / "golden" / "topics.json"
 KINDS_THAT_SHIP = ("note", "fact", "message")
