@@ -28,7 +28,7 @@ from memoriale.domain.events import (
 from memoriale.domain.governance import GOVERNANCE_TYPES
 from memoriale.domain.jobs import JOB_TYPES
 from memoriale.domain.payloads import Fact, Message, Note, Payload, payload_model
-from memoriale.domain.topics import GOVERNANCE_TOPICS
+from memoriale.domain.topics import GOVERNANCE_TOPICS, JOB_TOPICS
 
 WRITTEN = (*EVENT_TYPES, *GOVERNANCE_TYPES, *JOB_TYPES)
 """What this release writes."""
@@ -135,7 +135,7 @@ def test_every_older_version_has_an_upcaster(cls: type[Event]) -> None:
 
 def test_topics_are_unique_stable_names() -> None:
     """Each topic is one class, named subject.event without a version, in a known log."""
-    topics = {**TOPICS, **GOVERNANCE_TOPICS}
+    topics = {**TOPICS, **GOVERNANCE_TOPICS, **JOB_TOPICS}
     assert len(topics) == len(WRITTEN)
     for topic, cls in topics.items():
         assert topic == cls.TOPIC
