@@ -225,3 +225,12 @@ def test_a_repeated_call_with_its_key_stores_nothing_twice(facts: UserFacts) -> 
     assert texts(facts) == ["once"]
     assert facts.clear() == 1
     assert facts.clear() == 0
+
+
+def test_what_a_store_tells_is_on_record(facts: UserFacts, shared_ledger: Ledger) -> None:
+    """An auditor sees who was told a fact, and by which call."""
+    (fact_id,) = facts.add_facts(facts=["Likes tea"])
+    facts.get_context_string()
+    tenant = facts.storage.principal.tenant
+    seen = shared_ledger.access.who_saw(fact_id, tenant=tenant)
+    assert [entry.command for entry in seen] == ["facts.context"]

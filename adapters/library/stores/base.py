@@ -1,6 +1,6 @@
 """What every store is made of: a handle, the callers that it speaks for, and one way to decide."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 from uuid import UUID
@@ -11,6 +11,7 @@ from memoriale.adapters.library.memory import Memory
 from memoriale.domain import commands
 from memoriale.domain.errors import InputError
 from memoriale.domain.keys import Subject
+from memoriale.domain.memory import MemoryState
 from memoriale.domain.principal import Right
 from memoriale.domain.steps import Decision, Slice
 
@@ -106,6 +107,20 @@ class Store:
             return deciding.read(memory.principal, branch, owner, kinds)
         pin = memory.services.reading.pin(as_of)
         return deciding.read(memory.principal, branch, owner, kinds, pin.limit, pin.now)
+
+    def _told(
+        self,
+        memory: Memory,
+        command: str,
+        states: Iterable[MemoryState],
+        seen: Slice | None,
+        as_of: AsOf = None,
+    ) -> None:
+        """Puts on record which memories the caller is about to be given; see ``Bound.given``."""
+        if seen is None:
+            return
+        versions = [(state.memory_id, state.index) for state in states]
+        memory.given(command, versions, index=seen.index, as_of=as_of)
 
     def _command(self, memory: Memory, content: str, **given: Any) -> commands.Remember:
         """A checked command for ``Make`` and ``Replace``; None counts as not given."""

@@ -326,7 +326,9 @@ class CorrectionStore(ScopedStore):
             owner = memory.principal.identity(scope)
             if owner is not None:
                 seen = self._read(memory, owner, (CORRECTION,), "correction.list", as_of)
-                states += [] if seen is None else seen.current(CORRECTION)
+                current = [] if seen is None else seen.current(CORRECTION)
+                self._told(memory, "correction.list", current, seen, as_of)
+                states += current
         return sorted(states, key=lambda state: state.first_index)
 
     def _command_of(self, memory: Memory, new: NewCorrection) -> Remember:

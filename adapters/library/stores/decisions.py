@@ -1,8 +1,8 @@
 """``DecisionLog``: what agents decided and why."""
 
 import json
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from memoriale.adapters.application.reading import AsOf
@@ -158,8 +158,8 @@ class DecisionLog(Store):
         """
         if limit is not None:
             check_whole("limit", limit, 1, _MOST)
-        owner, states = self._found(agent_name, session_id, as_of)
-        return _decisions(states[:limit], owner)
+        found = self._found(agent_name, session_id, as_of)
+        return self._handed(found, found.states[:limit], as_of)
 
     def search_decisions(
         self,
@@ -176,8 +176,8 @@ class DecisionLog(Store):
         from memoriale.projections.recall.words import words
 
         asked = check_query(query)
-        owner, states = self._found(agent_name, session_id, as_of)
-        return _decisions(searched(states, asked, words), owner)
+        found = self._found(agent_name, session_id, as_of)
+        return self._handed(found, searched(found.states, asked, words), as_of)
 
     def clear(self, agent_name: str | None = None) -> int:
         """
@@ -287,14 +287,20 @@ class DecisionLog(Store):
         memory = self._as(agent=agent_name, session=session_id)
         return memory, self._owner(memory, "agent")
 
-    def _found(
-        self, agent_name: str | None, session_id: str | None, as_of: AsOf
-    ) -> tuple[Subject, list[MemoryState]]:
+    def _found(self, agent_name: str | None, session_id: str | None, as_of: AsOf) -> "_Found":
         memory, owner = self._agent(agent_name, session_id)
         seen: Slice | None = self._read(memory, owner, (DECISION,), "decision.list", as_of)
         known = memory.services.log.identities.find(memory.principal.identity("user"))
         user = None if known is None else known.pseudonym
-        return owner, of_session(seen, memory.principal.session, user)
+        states = of_session(seen, memory.principal.session, user)
+        return _Found(memory, owner, seen, states)
+
+    def _handed(
+        self, found: "_Found", states: Sequence[MemoryState], as_of: AsOf
+    ) -> list[Decision]:
+        self._told(found.memory, "decision.list", states, found.seen, as_of)
+        decisions = (decision_of(state, found.owner.id) for state in states)
+        return [decision for decision in decisions if decision is not None]
 
     def _of_payload(
         self,
@@ -318,9 +324,11 @@ class DecisionLog(Store):
         return "The outcome is recorded."
 
 
-def _decisions(states: list[MemoryState], owner: Subject) -> list[Decision]:
-    found = (decision_of(state, owner.id) for state in states)
-    return [decision for decision in found if decision is not None]
+class _Found(NamedTuple):
+    memory: Memory
+    owner: Subject
+    seen: Slice | None
+    states: list[MemoryState]
 
 
 def _line(decision: Decision) -> str:

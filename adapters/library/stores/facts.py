@@ -55,7 +55,8 @@ class UserFacts(Store):
         """
         memory = self._as(user=user_id)
         seen = self._read(memory, self._owner(memory, "user"), (FACT,), "facts.list", as_of)
-        states = () if seen is None else seen.states.values()
+        states = [] if seen is None else [*seen.states.values()]
+        self._told(memory, "facts.list", states, seen, as_of)
         return [fact for state in states if (fact := fact_of(state)) is not None]
 
     def get_active_facts(self, user_id: str | None = None, *, as_of: AsOf = None) -> list[UserFact]:
@@ -63,6 +64,7 @@ class UserFacts(Store):
         memory = self._as(user=user_id)
         seen = self._read(memory, self._owner(memory, "user"), (FACT,), "facts.list", as_of)
         states = [] if seen is None else seen.current(FACT)
+        self._told(memory, "facts.list", states, seen, as_of)
         return [fact for state in states if (fact := fact_of(state)) is not None]
 
     def add_facts(
@@ -194,6 +196,7 @@ class UserFacts(Store):
         memory = self._as(user=user_id)
         seen = self._read(memory, self._owner(memory, "user"), (FACT,), "facts.list", as_of)
         ranked = sorted([] if seen is None else seen.current(FACT), key=by_weight, reverse=True)
+        self._told(memory, "facts.context", ranked[:max_facts], seen, as_of)
         facts = [fact for state in ranked if (fact := fact_of(state)) is not None]
         return "\n".join(_lines(facts, max_facts))
 

@@ -64,7 +64,9 @@ class FileMemory(Store):
         memory, type_ = self._of(target, owner)
         subject = self._owner(memory, type_)
         seen = self._read(memory, subject, (FILE_ENTRY,), "file.show", as_of)
-        return texts_of(entries_of(seen, target))
+        entries = entries_of(seen, target)
+        self._told(memory, "file.show", entries, seen, as_of)
+        return texts_of(entries)
 
     def add(self, target: str, owner: str | None, content: str) -> FileReply:
         """

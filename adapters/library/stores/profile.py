@@ -54,7 +54,10 @@ class UserProfile(Store):
         """
         memory = self._as(user=user_id)
         owner = self._owner(memory, "user")
-        return profile_of(self._read(memory, owner, (PROFILE_FIELD,), "profile.show", as_of))
+        seen = self._read(memory, owner, (PROFILE_FIELD,), "profile.show", as_of)
+        current = [] if seen is None else seen.current(PROFILE_FIELD)
+        self._told(memory, "profile.show", current, seen, as_of)
+        return profile_of(seen)
 
     def update_profile(
         self,
@@ -101,7 +104,7 @@ class UserProfile(Store):
         self._decide(
             memory, owner, (PROFILE_FIELD,), decision, "profile.set", {"patch": dict(patch or {})}
         )
-        return profile_of(self._read(memory, owner, (PROFILE_FIELD,), "profile.show"))
+        return self.get_profile(user_id)
 
     def clear(self, user_id: str | None = None) -> int:
         """

@@ -83,7 +83,10 @@ class ScopedStore(Store):
         memory.allow(f"{kind}.show", Right.USE)
         found = parse_id(name, memory_id)
         state = self._states(memory, [found]).get(found)
-        return state if state is not None and state.kind == kind else None
+        if state is None or state.kind != kind:
+            return None
+        memory.given(f"{kind}.show", [(found, state.index)], index=state.index)
+        return state
 
     def _owned(self, memory: Memory, state: MemoryState) -> Subject:
         """Who owns a memory that the caller may see."""
