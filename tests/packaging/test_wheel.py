@@ -32,10 +32,14 @@ def wheel(distributions: Path) -> Path:
     return path
 
 
+VERIFIER = "memoriale_verify.py"
+
+
 def files_of_memoriale() -> set[str]:
-    """Every file below src/memoriale, links followed, as the wheel should name it."""
+    """Every file below src/memoriale, links followed, as the wheel should name it, and the
+    verifier, which stands alone."""
     source = ROOT / "src"
-    return {
+    return {VERIFIER} | {
         str((Path(folder) / name).relative_to(source))
         for folder, _, names in os.walk(source / "memoriale", followlinks=True)
         for name in names
@@ -51,14 +55,16 @@ def test_the_wheel_holds_every_file_and_nothing_else(wheel: Path) -> None:
     assert {f"memoriale/{package}/__init__.py" for package in PACKAGES} <= packed
 
 
-def test_the_wheel_brings_the_command(wheel: Path) -> None:
-    """Installing the wheel makes the command `memoriale`."""
+def test_the_wheel_brings_the_commands(wheel: Path) -> None:
+    """Installing the wheel makes the commands `memoriale` and `memoriale-verify`."""
     archive = zipfile.ZipFile(wheel)
     (name,) = (name for name in archive.namelist() if name.endswith("/entry_points.txt"))
     entry_points = ConfigParser()
     entry_points.read_string(archive.read(name).decode())
-    command = entry_points["console_scripts"]["memoriale"]
-    assert command == "memoriale.adapters.command_line:main"
+    assert dict(entry_points["console_scripts"]) == {
+        "memoriale": "memoriale.adapters.command_line:main",
+        "memoriale-verify": "memoriale_verify:main",
+    }
 
 
 def test_the_wheel_imports_without_the_repository(wheel: Path) -> None:

@@ -1,0 +1,1 @@
+"""Bundles: logs of a tenant with everything that a stranger needs to check them."""
