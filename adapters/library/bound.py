@@ -47,6 +47,11 @@ class Bound:
             )
         self.services.gate.allow(self.principal, command, *rights)
 
+    @property
+    def settings(self) -> Settings:
+        """Limits and waiting times, for surfaces of this package."""
+        return self._settings
+
     def rebound(self, principal: Principal) -> Self:
         """A handle of the same kind on the same branch for another principal of the tenant."""
         return type(self)(self.services, self._settings, principal, self.branch_name)

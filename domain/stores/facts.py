@@ -22,7 +22,7 @@ SHOWN_FACTS: Final = 20
 UNKNOWN_IMPORTANCE: Final = 400
 """Thousandths that a fact without importance counts as, as in the reference."""
 _END_MARKS: Final = " .!?。！？"
-_HUMAN: Final = frozenset({SourceTier.MANUAL, SourceTier.HUMAN_CORRECTION})
+HUMAN: Final = frozenset({SourceTier.MANUAL, SourceTier.HUMAN_CORRECTION})
 
 Source = Literal["auto", "manual"]
 
@@ -85,7 +85,7 @@ def fact_of(state: MemoryState) -> UserFact | None:
         invalidated_at=state.changed_at if ended else None,
         invalidation_reason=state.reason_code.value if ended and state.reason_code else None,
         created_at=state.created_at,
-        source="manual" if state.source_tier in _HUMAN else "auto",
+        source="manual" if state.source_tier in HUMAN else "auto",
     )
 
 
@@ -199,7 +199,7 @@ class _Current:
         return cls(
             text="" if payload is None else canonical_fact(payload.content),
             subject=None if subject is None else canonical_text_v1(subject),
-            weight=(state.source_tier in _HUMAN, *by_weight(state)),
+            weight=(state.source_tier in HUMAN, *by_weight(state)),
         )
 
     @classmethod
@@ -209,7 +209,7 @@ class _Current:
         return cls(
             text=text,
             subject=None if command.subject is None else canonical_text_v1(command.subject),
-            weight=(command.source_tier in _HUMAN, counted, now),
+            weight=(command.source_tier in HUMAN, counted, now),
         )
 
 

@@ -1,6 +1,6 @@
 """A user's profile: one memory for each field, so that each has its own history."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
@@ -129,10 +129,12 @@ def profile_of(seen: Slice | None) -> UserProfileData | None:
     )
 
 
-def lines_of(profile: UserProfileData) -> Sequence[tuple[str, JsonValue]]:
-    """The known fields in their order, then the custom ones."""
-    built_in = [(name, getattr(profile, name)) for name in BUILT_IN]
-    return [(n, v) for n, v in built_in if v is not None] + list(profile.custom.items())
+def place_of(state: MemoryState) -> tuple[bool, int, int]:
+    """Where a field stands in a list: the built-in ones in their order, then the custom ones."""
+    payload = state.payload
+    assert isinstance(payload, ProfileField)
+    place = BUILT_IN.index(payload.field) if payload.field in BUILT_IN else len(BUILT_IN)
+    return payload.custom, place, state.first_index
 
 
 def _latest(seen: Slice) -> dict[tuple[str, bool], MemoryState]:

@@ -1,10 +1,12 @@
 """Scopes of learnings, corrections and procedures: who may see one, and so who owns it."""
 
+from collections.abc import Iterable
 from typing import Final, Literal
 
 from memoriale.domain.access import Visibility
 from memoriale.domain.errors import InputError
 from memoriale.domain.keys import Subject
+from memoriale.domain.memory import MemoryState
 from memoriale.domain.principal import Principal
 
 LearningScope = Literal["user", "agent", "tenant", "global"]
@@ -42,3 +44,9 @@ def owner_of_scope(principal: Principal, scope: str) -> Subject:
 def visibility_of_scope(scope: str) -> Visibility:
     """Who besides the owner may see what is kept at a scope."""
     return Visibility.TENANT if scope == "tenant" else Visibility.OWNER
+
+
+def scopes_of(states: Iterable[MemoryState]) -> str:
+    """The scopes that occur among memories, for the mark of a section; ``user`` for none."""
+    found = {getattr(state.payload, "scope", None) for state in states}
+    return " ".join(scope for scope in SCOPES if scope in found) or "user"

@@ -14,6 +14,7 @@ from memoriale.domain.keys import Subject
 from memoriale.domain.memory import MemoryState
 from memoriale.domain.principal import Right
 from memoriale.domain.steps import Decision, Slice
+from memoriale.domain.stores.context import Section
 
 _WHO: Final = {"user": "user_id", "agent": "agent_name", "session": "session_id"}
 
@@ -121,6 +122,13 @@ class Store:
             return
         versions = [(state.memory_id, state.index) for state in states]
         memory.given(command, versions, index=seen.index, as_of=as_of)
+
+    def _shown(self, memory: Memory, command: str, section: Section, as_of: AsOf = None) -> str:
+        """A section as the text of ``get_context_string``, put on record."""
+        if section.lines:
+            index = memory.services.reading.pin(as_of).index
+            memory.given(command, section.memories(), index=index, as_of=as_of)
+        return section.text()
 
     def _command(self, memory: Memory, content: str, **given: Any) -> commands.Remember:
         """A checked command for ``Make`` and ``Replace``; None counts as not given."""

@@ -16,6 +16,7 @@ from memoriale.domain.events import ReasonCode, SourceTier
 from memoriale.domain.memory import MemoryState
 from memoriale.domain.rendering import quoted
 from memoriale.domain.steps import Ask, Make, Slice, Step
+from memoriale.domain.stores.context import Section, line_of
 from memoriale.domain.stores.corrections import (
     CORRECTION,
     RETIRE_JOB,
@@ -31,6 +32,7 @@ from memoriale.domain.stores.corrections import (
 )
 from memoriale.domain.stores.ending import end_one
 from memoriale.domain.stores.learnings import CONTRADICTION, contradicted
+from memoriale.domain.stores.scopes import scopes_of
 from memoriale.domain.times import parse_time
 from memoriale.domain.tools import ToolDef
 from memoriale.domain.values import check_seconds, check_unit, check_whole
@@ -152,7 +154,7 @@ class CorrectionStore(ScopedStore):
         tag = entity_tag(entity_key)
         tags = () if tag is None else (tag,)
         found = self._search(memory, query, CORRECTION, most, self.min_score, as_of, tags)
-        return self._corrections(memory, [state for state, _ in found])
+        return self._corrections(memory, found)
 
     def get_correction(self, id: UUID | str) -> Correction | None:
         """A correction by id, current or not; None when the caller sees none of that id."""
@@ -236,12 +238,25 @@ class CorrectionStore(ScopedStore):
         as_of: AsOf = None,
     ) -> str:
         """The corrections that fit an input as lines for a prompt; empty without an input."""
-        if not current_input or not current_input.strip():
-            return ""
-        found = self.search_corrections(
-            current_input, None, user_id, agent_name, tenant_id, as_of=as_of
-        )
-        return "\n".join(_line(correction) for correction in found)
+        section = self.context_section(current_input, user_id, agent_name, tenant_id, as_of=as_of)
+        memory = self._caller(user_id, agent_name, tenant_id)
+        return self._shown(memory, "correction.context", section, as_of)
+
+    def context_section(
+        self,
+        current_input: str | None = None,
+        user_id: str | None = None,
+        agent_name: str | None = None,
+        tenant_id: str | None = None,
+        *,
+        as_of: AsOf = None,
+    ) -> Section:
+        """The same as a section of a larger context, which puts it on record."""
+        memory = self._caller(user_id, agent_name, tenant_id)
+        states = self._fitting(memory, current_input, CORRECTION, as_of)
+        told = [(state, self._corrections(memory, [state])) for state in states]
+        lines = [line_of(state, _line(found[0])) for state, found in told if found]
+        return Section(name="corrections", visible_to=scopes_of(states), lines=lines)
 
     def get_tools(self) -> list[ToolDef]:
         """``record_correction`` and ``search_corrections`` for the handle's agent and user."""

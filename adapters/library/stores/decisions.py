@@ -17,6 +17,7 @@ from memoriale.domain.memory import MemoryState
 from memoriale.domain.payloads import Decision as DecisionPayload
 from memoriale.domain.rendering import quoted
 from memoriale.domain.steps import Make, Slice
+from memoriale.domain.stores.context import Section, line_of
 from memoriale.domain.stores.decisions import (
     DECISION,
     QUALITIES,
@@ -205,10 +206,24 @@ class DecisionLog(Store):
         as_of: AsOf = None,
     ) -> str:
         """The newest decisions as lines for a prompt, newest first; empty when there are none."""
-        decisions = self.get_decisions(
-            agent_name, self.max_context_decisions, session_id, as_of=as_of
-        )
-        return "\n".join(_line(decision) for decision in decisions)
+        section = self.context_section(agent_name, session_id, as_of=as_of)
+        memory, _ = self._agent(agent_name, session_id)
+        return self._shown(memory, "decision.context", section, as_of)
+
+    def context_section(
+        self,
+        agent_name: str | None = None,
+        session_id: str | None = None,
+        *,
+        as_of: AsOf = None,
+    ) -> Section:
+        """The same as a section of a larger context, which puts it on record."""
+        found = self._found(agent_name, session_id, as_of)
+        newest = found.states[: self.max_context_decisions]
+        told = [(s, decision_of(s, found.owner.id)) for s in newest]
+        lines = [line_of(s, _line(decision)) for s, decision in told if decision is not None]
+        visible_to = "agent" if found.memory.principal.session is None else "session"
+        return Section(name="decisions", visible_to=visible_to, lines=lines)
 
     def log_tool_call_as_decision(
         self,

@@ -10,10 +10,13 @@ from memoriale.adapters.library.stores.base import Store
 from memoriale.domain.commands import Remember
 from memoriale.domain.events import ReasonCode, SourceTier
 from memoriale.domain.fields import choice, parse_id
+from memoriale.domain.memory import MemoryState
 from memoriale.domain.rendering import bullet
+from memoriale.domain.stores.context import Line, Section, line_of
 from memoriale.domain.stores.ending import end_all, end_one
 from memoriale.domain.stores.facts import (
     FACT,
+    HUMAN,
     MAX_FACTS,
     SHOWN_FACTS,
     AddFacts,
@@ -192,13 +195,24 @@ class UserFacts(Store):
             max_facts: How many at most; a line says how many more there are.
             as_of: As then.
         """
+        section = self.context_section(user_id, max_facts, as_of=as_of)
+        return self._shown(self._as(user=user_id), "facts.context", section, as_of)
+
+    def context_section(
+        self, user_id: str | None = None, max_facts: int = SHOWN_FACTS, *, as_of: AsOf = None
+    ) -> Section:
+        """The same as a section of a larger context, which puts it on record."""
         check_whole("max_facts", max_facts, 0, 100_000)
         memory = self._as(user=user_id)
         seen = self._read(memory, self._owner(memory, "user"), (FACT,), "facts.list", as_of)
         ranked = sorted([] if seen is None else seen.current(FACT), key=by_weight, reverse=True)
-        self._told(memory, "facts.context", ranked[:max_facts], seen, as_of)
-        facts = [fact for state in ranked if (fact := fact_of(state)) is not None]
-        return "\n".join(_lines(facts, max_facts))
+        more = len(ranked) - max_facts
+        return Section(
+            name="user_facts",
+            visible_to="user",
+            lines=[_line(state) for state in ranked[:max_facts] if state.payload is not None],
+            notes=(f"({more} more; recall_user_facts lists them)",) if more > 0 else (),
+        )
 
     def as_tool(self, name: str = "recall_user_facts", description: str | None = None) -> ToolDef:
         """
@@ -247,18 +261,7 @@ class UserFacts(Store):
         )
 
 
-def _lines(facts: Sequence[UserFact], most: int) -> list[str]:
-    shown, more = facts[:most], len(facts) - most
-    groups = (
-        ("Said by the user:", [f for f in shown if f.source == "manual"]),
-        ("Inferred from conversations:", [f for f in shown if f.source == "auto"]),
-    )
-    lines = [
-        line
-        for title, of_group in groups
-        if of_group
-        for line in (title, *(bullet(fact.fact) for fact in of_group))
-    ]
-    if more > 0:
-        lines.append(f"({more} more; recall_user_facts lists them)")
-    return lines
+def _line(state: MemoryState) -> Line:
+    assert state.payload is not None
+    said = "said" if state.source_tier in HUMAN else "inferred"
+    return line_of(state, bullet(state.payload.content, said))

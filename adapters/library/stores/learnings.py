@@ -16,6 +16,7 @@ from memoriale.domain.keys import Subject
 from memoriale.domain.memory import MemoryState, Status
 from memoriale.domain.rendering import bullet
 from memoriale.domain.steps import Make
+from memoriale.domain.stores.context import Section, line_of
 from memoriale.domain.stores.corrections import RETIRE_JOB
 from memoriale.domain.stores.ending import end_one
 from memoriale.domain.stores.learnings import (
@@ -28,6 +29,7 @@ from memoriale.domain.stores.learnings import (
     learning_of,
     outdated,
 )
+from memoriale.domain.stores.scopes import scopes_of
 from memoriale.domain.tools import ToolDef
 from memoriale.domain.values import check_unit, check_whole
 
@@ -121,7 +123,7 @@ class LearnedKnowledge(ScopedStore):
             self.min_score if min_score is None else min_score,
             as_of,
         )
-        return self._learnings(memory, [state for state, _ in found])
+        return self._learnings(memory, found)
 
     def get_learning(self, id: UUID | str) -> Learning | None:
         """A learning by id, current or not; None when the caller sees none of that id."""
@@ -257,16 +259,31 @@ class LearnedKnowledge(ScopedStore):
         The learnings that fit an input as lines for a prompt, each with its trust; empty without
         an input. While a correction's work is not finished, unverified ones are ``contested``.
         """
-        if not current_input or not current_input.strip():
-            return ""
+        section = self.context_section(current_input, user_id, agent_name, tenant_id, as_of=as_of)
         memory = self._caller(user_id, agent_name, tenant_id)
-        found = self.search_learnings(
-            current_input, None, user_id, agent_name, tenant_id, as_of=as_of
+        return self._shown(memory, "learning.context", section, as_of)
+
+    def context_section(
+        self,
+        current_input: str | None = None,
+        user_id: str | None = None,
+        agent_name: str | None = None,
+        tenant_id: str | None = None,
+        *,
+        as_of: AsOf = None,
+    ) -> Section:
+        """The same as a section of a larger context, which puts it on record."""
+        memory = self._caller(user_id, agent_name, tenant_id)
+        states = self._fitting(memory, current_input, LEARNING, as_of)
+        contested = bool(states) and as_of is None and self._contested(memory)
+        told = [(state, self._learnings(memory, [state])) for state in states]
+        unverified = any(f and f[0].source == "llm-extracted" for _, f in told)
+        return Section(
+            name="learnings",
+            visible_to=scopes_of(states),
+            lines=[line_of(state, _line(found[0], contested)) for state, found in told if found],
+            notes=(_CAVEAT,) if unverified else (),
         )
-        contested = as_of is None and self._contested(memory)
-        lines = [_line(learning, contested) for learning in found]
-        unverified = any(learning.source == "llm-extracted" for learning in found)
-        return "\n".join([*lines, _CAVEAT] if unverified else lines)
 
     def get_tools(self) -> list[ToolDef]:
         """``save_learning`` and ``search_learnings`` for the handle's user and agent."""

@@ -12,15 +12,17 @@ from memoriale.adapters.library.stores.base import Store
 from memoriale.domain.commands import Remember
 from memoriale.domain.events import ReasonCode, SourceTier
 from memoriale.domain.fields import choice
+from memoriale.domain.payloads import ProfileField
 from memoriale.domain.rendering import quoted
+from memoriale.domain.stores.context import Section, line_of
 from memoriale.domain.stores.ending import end_all
 from memoriale.domain.stores.profile import (
     BUILT_IN,
     PROFILE_FIELD,
     UpdateProfile,
     UserProfileData,
-    lines_of,
     parse_patch,
+    place_of,
     profile_of,
 )
 from memoriale.domain.text import check_text
@@ -126,10 +128,23 @@ class UserProfile(Store):
 
     def get_context_string(self, user_id: str | None = None, *, as_of: AsOf = None) -> str:
         """The known fields as lines for a prompt; empty when there are none."""
-        profile = self.get_profile(user_id, as_of=as_of)
-        if profile is None:
-            return ""
-        return "\n".join(f"- {quoted(n)}: {quoted(_words(v))}" for n, v in lines_of(profile))
+        section = self.context_section(user_id, as_of=as_of)
+        return self._shown(self._as(user=user_id), "profile.context", section, as_of)
+
+    def context_section(self, user_id: str | None = None, *, as_of: AsOf = None) -> Section:
+        """The same as a section of a larger context, which puts it on record."""
+        memory = self._as(user=user_id)
+        owner = self._owner(memory, "user")
+        seen = self._read(memory, owner, (PROFILE_FIELD,), "profile.show", as_of)
+        current = [] if seen is None else seen.current(PROFILE_FIELD)
+        lines = [
+            line_of(
+                state, f"- {quoted(state.payload.field)}: {quoted(_words(state.payload.value))}"
+            )
+            for state in sorted(current, key=place_of)
+            if isinstance(state.payload, ProfileField)
+        ]
+        return Section(name="user_profile", visible_to="user", lines=lines)
 
     def as_tool(self) -> ToolDef:
         """

@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from memoriale.adapters.application.reading import AsOf
+from memoriale.adapters.application.recalling import Question
 from memoriale.adapters.library.memory import Memory
 from memoriale.adapters.library.stores.base import Store
 from memoriale.domain.errors import InputError
@@ -13,12 +14,20 @@ from memoriale.domain.keys import Subject
 from memoriale.domain.memory import MemoryState
 from memoriale.domain.principal import Right
 from memoriale.domain.stores.scopes import owner_of_scope, visibility_of_scope
+from memoriale.domain.text import MAX_QUERY_CHARACTERS
 
 T = TypeVar("T")
 
 
 class ScopedStore(Store):
-    """A store whose memories belong to a user, an agent or the tenant, by their scope."""
+    """
+    A store whose memories belong to a user, an agent or the tenant, by their scope.
+
+    ``top_k`` and ``min_score`` are what a search finds at most and at least.
+    """
+
+    top_k: int
+    min_score: float | None
 
     def _caller(self, user_id: str | None, agent_name: str | None, tenant_id: str | None) -> Memory:
         """
@@ -54,16 +63,48 @@ class ScopedStore(Store):
         min_score: float | None,
         as_of: AsOf = None,
         tags: Sequence[str] = (),
-    ) -> list[tuple[MemoryState, float | None]]:
+        *,
+        on_record: bool = True,
+    ) -> list[MemoryState]:
         """
-        The memories of a kind that answer a question best, from those that the caller may see,
-        each with its similarity.
+        The memories of a kind that answer a question best, from those that the caller may see.
+        ``on_record`` is False when the caller of this method says what is told.
         """
-        hits = memory.recall(
-            query, kinds=[kind], top_k=top_k, min_score=min_score, as_of=as_of, tags=tags
+        memory.allow(f"{kind}.search", Right.USE)
+        question = Question(
+            query=query,
+            kinds=(kind,),
+            top_k=top_k,
+            min_score=min_score,
+            namespace=memory.principal.namespace,
+            tags=tuple(tags),
+            as_of=as_of,
+            wait=memory.settings.wait,
         )
-        states = self._states(memory, [hit.memory_id for hit in hits], as_of)
-        return [(states[hit.memory_id], hit.similarity) for hit in hits if hit.memory_id in states]
+        branch = memory.branch_view()
+        found = memory.services.recalling.recall(memory.principal, branch, question)
+        if on_record:
+            memory.given(
+                f"{kind}.search",
+                [(hit.memory_id, hit.index) for hit in found],
+                index=found.index,
+                as_of=as_of,
+                behind=found.behind,
+                degraded=found.degraded,
+                branch=branch,
+                question=query,
+            )
+        states = self._states(memory, [hit.memory_id for hit in found], as_of)
+        return [states[hit.memory_id] for hit in found if hit.memory_id in states]
+
+    def _fitting(
+        self, memory: Memory, current_input: str | None, kind: str, as_of: AsOf
+    ) -> list[MemoryState]:
+        """What fits an input, for a prompt; nothing without an input."""
+        if not current_input or not current_input.strip():
+            return []
+        query = current_input[:MAX_QUERY_CHARACTERS]
+        return self._search(memory, query, kind, self.top_k, self.min_score, as_of, on_record=False)
 
     def _states(
         self, memory: Memory, memory_ids: Sequence[UUID], as_of: AsOf = None
