@@ -175,7 +175,7 @@ class Tenant:
     @property
     def writing(self) -> Writing:
         """Writes."""
-        return self._once("writing", lambda: Writing(self.log, self.reading))
+        return self._once("writing", lambda: Writing(self.log, self.reading, self.gate))
 
     @property
     def deciding(self) -> "Deciding":
@@ -186,7 +186,8 @@ class Tenant:
         self.log.require_its_keys()
         clock = self._shared.clock or self.log.reader.clock
         return self._once(
-            "deciding", lambda: Deciding(self.log, self.reading, Slices(self.log), clock)
+            "deciding",
+            lambda: Deciding(self.log, self.reading, Slices(self.log), clock, self.gate),
         )
 
     @property

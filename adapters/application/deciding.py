@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
+from memoriale.adapters.application.access_log import Gate
 from memoriale.adapters.application.branching import BranchView, branch_scope
 from memoriale.adapters.application.drafting import (
     Drafting,
@@ -99,13 +100,22 @@ class Decided:
 
 
 class Deciding:
-    """Changes what one owner has of some kinds, by the rules of a store."""
+    """
+    Changes what one owner has of some kinds, by the rules of a store; ``gate`` is asked for
+    ``review``.
+    """
 
     def __init__(
-        self, log: TenantLog, reading: Reading, slices: Slices, clock: Callable[[], datetime]
+        self,
+        log: TenantLog,
+        reading: Reading,
+        slices: Slices,
+        clock: Callable[[], datetime],
+        gate: Gate,
     ) -> None:
         self._log = log
         self._reading = reading
+        self._gate = gate
         self._slices = slices
         self._clock = clock
         self._drafting = Drafting(log)
@@ -165,7 +175,7 @@ class Deciding:
         """
         own = {*principal.identities(), Subject("tenant", principal.tenant)}
         if owner not in own:
-            principal.require(Right.REVIEW)
+            self._gate.allow(principal, request.command, Right.REVIEW)
         key = self._drafting.owner(owner).key
         require_branch_of(branch, key.pseudonym)
         marks = self._marks(principal, branch, key, request)

@@ -4,9 +4,11 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Final
 from uuid import UUID
 
+from memoriale.adapters.application.access_log import Gate
 from memoriale.adapters.application.branching import BranchView, branch_scope
 from memoriale.adapters.application.drafting import (
     Drafting,
@@ -60,10 +62,11 @@ Change = Correct | Amend | Invalidate | Reinstate
 
 
 class Writing:
-    """Writes to one tenant's memory log."""
+    """Writes to one tenant's memory log; ``gate`` is asked for ``review``."""
 
-    def __init__(self, log: TenantLog, reading: Reading) -> None:
+    def __init__(self, log: TenantLog, reading: Reading, gate: Gate) -> None:
         self._log = log
+        self._gate = gate
         self._reading = reading
         self._drafting = Drafting(log)
 
@@ -112,7 +115,10 @@ class Writing:
             ConflictError: Others kept changing it.
             UnavailableError: The database cannot be reached.
         """
-        return self._attempt(lambda: self._plan_change(principal, branch, command))
+        name = type(command).__name__.lower()
+        # Once, however often the change is tried.
+        review = cache(lambda: self._gate.allow(principal, name, Right.REVIEW))
+        return self._attempt(lambda: self._plan_change(principal, branch, command, review))
 
     def _attempt(self, plan: Callable[[], Planned]) -> Receipt:
         for attempt in range(MAX_ATTEMPTS):
@@ -172,14 +178,20 @@ class Writing:
             planned.events.append(NewEvent(*job, (owner.key,)))
         return planned
 
-    def _plan_change(self, principal: Principal, branch: BranchView, command: Change) -> Planned:
+    def _plan_change(
+        self,
+        principal: Principal,
+        branch: BranchView,
+        command: Change,
+        review: Callable[[], None],
+    ) -> Planned:
         identities = self._log.identities
         scope = self.scope(principal, branch)
         after = self._log.head() - 1
         state = self._reading.memory(command.memory_id, branch, scope)
         require_branch_of(branch, state.columns.owner)
         if state.columns.owner not in identities.scope(principal).owners:
-            principal.require(Right.REVIEW)
+            review()
         stamp = identities.stamp(principal, command.correlation_id, command.causation_id)
         stream = self._drafting.stream(command.memory_id, branch)
         drafts, guards = [_decide(command, state, stamp, branch.branch.id, stream)], []

@@ -102,7 +102,7 @@ def doctor(common: Common, tenant: options.Tenant = None) -> None:
     Exit code 1 when a part is not as it should be, 6 when none is wrong and one could not be
     looked at.
 
-    Right: operate, which the owner of the home has.
+    Right: operate.
     """
     from memoriale.adapters.doctor.checks import exit_code
     from memoriale.adapters.doctor.examination import examine

@@ -32,14 +32,16 @@ def init(common: Common, tenant: options.Tenant = None) -> None:
 
     It holds keys, views and, unless a database is given, an embedded PostgreSQL.
 
-    Right: operate, which the owner of the home has.
+    Right: operate.
     """
     from memoriale.adapters.application.health import installation
+    from memoriale.domain.principal import Right
 
     run = Invocation(common)
     name = run.tenant(tenant)
     with run.ledger() as ledger:
-        found = installation(ledger.infrastructure, ledger.tenant(name))
+        (services,) = ledger.asked(name, "init", Right.OPERATE)
+        found = installation(ledger.infrastructure, services)
     run.output.result(found.as_dict(), lambda page: page.fields(found.as_dict()))
 
 
@@ -48,14 +50,15 @@ def status(common: Common, tenant: options.Tenant = None) -> None:
     """
     Show what the ledger holds and how far its views are.
 
-    Right: operate, which the owner of the home has.
+    Right: operate.
     """
     from memoriale.adapters.application.health import installation, status
+    from memoriale.domain.principal import Right
 
     run = Invocation(common)
     name = run.tenant(tenant)
     with run.ledger() as ledger:
-        services = ledger.tenant(name)
+        (services,) = ledger.asked(name, "status", Right.OPERATE)
         base = installation(ledger.infrastructure, services).as_dict()
         found = {**base, **status(services, run.settings.wait).as_dict()}
     run.output.result(found, lambda page: _show_status(page, found))
@@ -66,9 +69,12 @@ def stop(common: Common) -> None:
     """
     Stop the embedded PostgreSQL at once, whoever uses it.
 
-    Right: operate, which the owner of the home has.
+    Right: operate.
     """
+    from memoriale.domain.principal import Right
+
     run = Invocation(common)
+    run.require(Right.OPERATE)
     from memoriale.adapters.embedded.server import stop
 
     stopped = run.settings.database_url is None and stop(run.settings.home)
@@ -98,11 +104,13 @@ def migrate(
     """
     Bring the database to the schema of this release.
 
-    Right: operate, which the owner of the home has; the login is MEMORIALE_ADMIN_URL.
+    Right: operate; the login is MEMORIALE_ADMIN_URL.
     """
     from memoriale.adapters.postgres import migrate as migration
+    from memoriale.domain.principal import Right
 
     run = Invocation(common)
+    run.require(Right.OPERATE)
     with _administrator(run.settings) as url:
         names = [step.name for step in migration.plan(url)] if plan else migration.migrate(url)
     what = "pending" if plan else "applied"

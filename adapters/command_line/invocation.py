@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from memoriale.adapters.library.ledger import Ledger
     from memoriale.adapters.library.memory import Memory
     from memoriale.adapters.settings import Settings
+    from memoriale.domain.principal import Right
 
 _FROM_SETTINGS: Final = ("tenant", "user", "agent", "resource", "team", "session", "actor")
 
@@ -50,12 +51,24 @@ class Invocation:
 
     @contextmanager
     def ledger(self) -> "Iterator[Ledger]":
-        """The ledger of the home with every right, closed at the end."""
+        """The ledger of the home with the rights of the settings, closed at the end."""
         from memoriale.adapters.composition import build
         from memoriale.adapters.library.ledger import Ledger
 
-        with Ledger(build(self.settings)) as ledger:
+        with Ledger(build(self.settings), self.settings.asserted_rights) as ledger:
             yield ledger
+
+    def require(self, *rights: "Right") -> None:
+        """
+        Refuses a command that acts on the installation itself and so stands in no tenant's log.
+
+        Raises:
+            MissingRightError: The settings do not assert one of the rights.
+        """
+        from memoriale.domain.principal import Principal
+
+        asserted = self.settings.asserted_rights
+        Principal(tenant=self.settings.tenant, rights=asserted).require(*rights)
 
     @contextmanager
     def memory(self, caller: Caller, branch: str = "main") -> "Iterator[Memory]":

@@ -172,7 +172,7 @@ def log(
 
     With --json one event a line.
 
-    Right: audit.
+    Right: audit; content for --content.
     """
     run = Invocation(common)
     name = run.tenant(tenant)

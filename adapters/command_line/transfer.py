@@ -41,7 +41,7 @@ def import_memories(
     Repeating or resuming an import stores nothing twice. Lines that are refused are listed and
     do not stop the others. Exit code 2 when every line was refused.
 
-    Right: operate.
+    Right: use and operate.
     """
     from memoriale.adapters.importing.runner import import_file
 

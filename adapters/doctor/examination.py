@@ -1,12 +1,14 @@
 """All checks of an installation, in order."""
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 from memoriale.adapters.composition import Infrastructure, Tenant, build
 from memoriale.adapters.doctor import ledger, logins, machine
 from memoriale.adapters.doctor.checks import Check
 from memoriale.adapters.settings import Settings
-from memoriale.domain.errors import MemorialeError
+from memoriale.domain.errors import MemorialeError, UnavailableError
+from memoriale.domain.principal import Principal, Right
 
 Making = Callable[[Infrastructure, Tenant], Check]
 
@@ -30,9 +32,15 @@ def examine(settings: Settings, tenant: str) -> list[Check]:
     Checks an installation part by part; what a failure hides is not tried.
 
     Args:
-        settings: Of the installation.
-        tenant: Whose log and views are looked at.
+        settings: Of the installation; they assert the rights.
+        tenant: Whose log and views are looked at. Right: ``operate``; its use is recorded in
+            that tenant's access log where this can be written.
+
+    Raises:
+        MissingRightError: Without ``operate``.
     """
+    caller = Principal(tenant=tenant, rights=settings.asserted_rights)
+    caller.require(Right.OPERATE)
     first = [
         machine.python(),
         machine.packages(),
@@ -47,7 +55,11 @@ def examine(settings: Settings, tenant: str) -> list[Check]:
     except MemorialeError as error:
         return [*first, *_blamed(error)]
     try:
-        return [*first, *_of_the_ledger(infrastructure, Tenant(infrastructure, tenant))]
+        services = Tenant(infrastructure, tenant)
+        with suppress(UnavailableError):
+            # A log that cannot be written is what the checks are about to tell.
+            services.gate.allow(caller, "doctor", Right.OPERATE)
+        return [*first, *_of_the_ledger(infrastructure, services)]
     finally:
         infrastructure.close()
 

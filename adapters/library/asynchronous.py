@@ -9,6 +9,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from memoriale.adapters.library.access import LedgerAccess
 from memoriale.adapters.library.awaiting import THREADS, Threads, Twin, awaited, iterated
+from memoriale.adapters.library.jobs import LedgerJobs
 from memoriale.adapters.library.ledger import Ledger
 from memoriale.adapters.library.memory import Memory
 from memoriale.adapters.settings import Settings
@@ -87,6 +88,19 @@ class AsyncLedgerAccess:
     by = iterated(LedgerAccess.by)
 
 
+class AsyncLedgerJobs:
+    """``LedgerJobs`` for programs with an event loop: its methods, awaited."""
+
+    def __init__(self, jobs: LedgerJobs, threads: Threads) -> None:
+        self.synchronous, self.threads = jobs, threads
+
+    get = awaited(LedgerJobs.get)
+    cancel = awaited(LedgerJobs.cancel)
+    retry = awaited(LedgerJobs.retry)
+    run = awaited(LedgerJobs.run)
+    list = awaited(LedgerJobs.list)
+
+
 class AsyncLedger:
     """
     ``Ledger`` for programs with an event loop: its methods, awaited; ``events`` and
@@ -129,6 +143,11 @@ class AsyncLedger:
     def access(self) -> AsyncLedgerAccess:
         """Who was given which memory."""
         return AsyncLedgerAccess(self.synchronous.access, self.threads)
+
+    @property
+    def jobs(self) -> AsyncLedgerJobs:
+        """Background work."""
+        return AsyncLedgerJobs(self.synchronous.jobs, self.threads)
 
     memory = handing_out(Ledger.memory)
     replay = awaited(Ledger.replay)

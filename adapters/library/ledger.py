@@ -96,7 +96,7 @@ class Ledger(Analysis):
     @property
     def access(self) -> LedgerAccess:
         """Who was given which memory: the auditor's questions to the access log."""
-        return LedgerAccess(self._asked)
+        return LedgerAccess(self.asked)
 
     def replay(
         self,

@@ -161,7 +161,8 @@ class Memory(Comparisons, Looking):
             progress: Called after each batch.
 
         Returns:
-            How many were read, remembered, skipped and rejected, and why. Right: ``operate``.
+            How many were read, remembered, skipped and rejected, and why. Rights: ``use`` and
+            ``operate``.
 
         Raises:
             ImportInterruptedError: The database cannot be used any more; its ``report`` says how

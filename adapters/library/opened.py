@@ -71,7 +71,11 @@ class Opened:
             raise InputError("no tenant was used yet; name one.", code="missing", field="tenant")
         return [self.tenant(name) for name in names]
 
-    def _asked(self, tenant: str | None, command: str, *rights: Right) -> list[Tenant]:
+    def asked(self, tenant: str | None, command: str, *rights: Right) -> list[Tenant]:
+        """
+        The tenants that a call acts on, after its rights were checked and their use recorded on
+        each, for surfaces of this package; None means all that were touched.
+        """
         chosen = self._chosen(tenant)
         for services in chosen:
             self._allow(services, command, *rights)

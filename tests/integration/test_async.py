@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 
@@ -50,6 +50,14 @@ def test_every_public_method_has_its_twin(sync: type, twin: type) -> None:
         assert theirs[name].__doc__
     attributes = ("principal", "branch_name") if sync is Memory else ("settings", "rights")
     assert all(isinstance(getattr(twin, name), property) for name in attributes)
+
+
+@pytest.mark.parametrize("part", ["access", "jobs"])
+def test_every_part_has_its_twin(part: str, shared_ledger: Ledger) -> None:
+    """What hangs on the ledger hangs on the asynchronous one, with the same public methods."""
+    ours = type(getattr(shared_ledger, part))
+    made = get_type_hints(getattr(AsyncLedger, part).fget)["return"]
+    assert set(public(made)) == set(public(ours))
 
 
 def test_the_main_path_awaited(opened: Open, tenant: str) -> None:

@@ -1,92 +1,19 @@
 """Rights are checked in one place; refusals and uses of rights are on record before the call."""
 
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import pytest
 
 from memoriale.adapters.application.tenant_log import TenantLog
-from memoriale.adapters.exporting.runner import export
 from memoriale.adapters.library.ledger import Ledger
 from memoriale.adapters.library.memory import Memory
 from memoriale.domain.errors import InputError, MissingRightError
-from memoriale.domain.principal import ALL_RIGHTS, Right
-
-MEMORY_CALLS: dict[str, tuple[Right, Callable[[Memory, UUID], Any]]] = {
-    "remember": (Right.USE, lambda m, i: m.remember("x")),
-    "recall": (Right.USE, lambda m, i: m.recall("x")),
-    "correct": (Right.USE, lambda m, i: m.correct(i, "x")),
-    "amend": (Right.USE, lambda m, i: m.amend(i, importance=0.1)),
-    "invalidate": (Right.USE, lambda m, i: m.invalidate(i)),
-    "reinstate": (Right.USE, lambda m, i: m.reinstate(i)),
-    "show": (Right.USE, lambda m, i: m.show(i)),
-    "show of all": (Right.AUDIT, lambda m, i: m.show(i, all_owners=True)),
-    "history": (Right.USE, lambda m, i: m.history(i)),
-    "list": (Right.USE, lambda m, i: m.list()),
-    "branches": (Right.USE, lambda m, i: m.branches()),
-    "tree": (Right.USE, lambda m, i: m.tree()),
-    "diff": (Right.USE, lambda m, i: m.diff("main", "main")),
-    "fork": (Right.USE, lambda m, i: m.fork("b")),
-    "import": (Right.OPERATE, lambda m, i: m.remember_many([{"content": "x", "user": "zoe"}])),
-}
-LEDGER_CALLS: dict[str, tuple[Right, Callable[[Ledger, str, Path], Any]]] = {
-    "replay": (Right.OPERATE, lambda led, t, p: led.replay(tenant=t)),
-    "verify": (Right.AUDIT, lambda led, t, p: led.verify(tenant=t)),
-    "log": (Right.AUDIT, lambda led, t, p: list(led.events(tenant=t))),
-    "log with content": (Right.CONTENT, lambda led, t, p: list(led.events(tenant=t, content=True))),
-    "sql": (Right.ANALYSE, lambda led, t, p: led.sql("SELECT 1", tenant=t)),
-    "snapshot": (Right.ANALYSE, lambda led, t, p: led.snapshot(tenant=t)),
-    "stats": (Right.ANALYSE, lambda led, t, p: led.stats(tenant=t)),
-    "reconcile": (Right.OPERATE, lambda led, t, p: led.reconcile(tenant=t)),
-    "export": (Right.PRIVACY, lambda led, t, p: export(led, tenant=t, out=p / "x.jsonl")),
-}
+from memoriale.domain.principal import Right
 
 
 def accesses(log: TenantLog) -> list[tuple[str, str]]:
     return [(row.columns.topic, row.header) for row in log.reader.rows()]
-
-
-@pytest.mark.parametrize("name", MEMORY_CALLS)
-def test_a_memory_call_needs_its_right(name: str, shared_ledger: Ledger, tenant: str) -> None:
-    """Without the right, and with all the others, the call is refused by name, nothing is stored
-    in the memory log, and the refusal is in the access log."""
-    right, call = MEMORY_CALLS[name]
-    allowed = shared_ledger.memory(tenant=tenant, user="alice")
-    memory_id = allowed.remember("x").memory_id
-    services = shared_ledger.tenant(tenant)
-    before = services.log.head()
-    lacking = shared_ledger.memory(tenant=tenant, user="alice", rights=ALL_RIGHTS - {right})
-    with pytest.raises(MissingRightError) as refused:
-        call(lacking, memory_id)
-    assert refused.value.allowed == right.value
-    assert services.log.head() == before
-    topic, header = accesses(services.access)[-1]
-    assert topic == "access.denied"
-    assert f'"right":"{right.value}"' in header
-
-
-@pytest.mark.parametrize("name", LEDGER_CALLS)
-def test_a_ledger_call_needs_its_right_and_its_use_is_recorded(
-    name: str, shared_ledger: Ledger, tenant: str, tmp_path: Path
-) -> None:
-    """A call of an operator or auditor is refused without its right; with it, its use is on
-    record."""
-    right, call = LEDGER_CALLS[name]
-    shared_ledger.memory(tenant=tenant, user="alice").remember("x")
-    services = shared_ledger.tenant(tenant)
-    everything = shared_ledger.rights
-    try:
-        shared_ledger.rights = everything - {right}
-        with pytest.raises(MissingRightError):
-            call(shared_ledger, tenant, tmp_path)
-    finally:
-        shared_ledger.rights = everything
-    assert accesses(services.access)[-1][0] == "access.denied"
-    call(shared_ledger, tenant, tmp_path)
-    used = [header for topic, header in accesses(services.access) if topic == "access.right_used"]
-    assert any(f'"{right.value}"' in header for header in used)
 
 
 def test_plain_use_is_not_recorded(alice: Memory, shared_ledger: Ledger, tenant: str) -> None:
