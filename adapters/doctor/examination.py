@@ -2,9 +2,19 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from typing import Final
 
 from memoriale.adapters.composition import Infrastructure, Tenant, build
-from memoriale.adapters.doctor import ledger, logins, machine
+from memoriale.adapters.doctor import (
+    functions,
+    grants,
+    ledger,
+    logins,
+    machine,
+    objects,
+    protection,
+    refusals,
+)
 from memoriale.adapters.doctor.checks import Check
 from memoriale.adapters.settings import Settings
 from memoriale.domain.errors import MemorialeError, UnavailableError
@@ -12,8 +22,7 @@ from memoriale.domain.principal import Principal, Right
 
 Making = Callable[[Infrastructure, Tenant], Check]
 
-# What needs an open ledger, in the order in which it is looked at.
-_OF_THE_LEDGER: dict[str, Making] = {
+OF_THE_LEDGER: Final[dict[str, Making]] = {
     "database": ledger.database,
     "server version": ledger.server_version,
     "schema": ledger.schema,
@@ -21,10 +30,27 @@ _OF_THE_LEDGER: dict[str, Making] = {
     "roles": logins.roles,
     "login": logins.login,
     "separate logins": logins.separate_logins,
+    "members": logins.members,
+    "unbound": logins.unbound,
+    "owners": objects.owners,
+    "triggers": protection.triggers,
+    "row security": protection.row_security,
+    "functions": functions.functions,
+    "grants": grants.grants,
+    "privileges": grants.privileges,
+    "ways around": objects.ways_around,
+    "copies": objects.copies,
+    "refusals: append": refusals.append,
+    "refusals: read": refusals.read,
+    "refusals: project": refusals.project,
+    "refusals: erase": refusals.erase,
+    "refusals: logins": refusals.logins,
+    "refusals: owner": refusals.owner,
     "durability": ledger.durability,
     "clock": ledger.clock,
     "views": ledger.views,
 }
+"""What needs an open ledger, in the order in which it is looked at."""
 
 
 def examine(settings: Settings, tenant: str) -> list[Check]:
@@ -67,7 +93,7 @@ def examine(settings: Settings, tenant: str) -> list[Check]:
 def _of_the_ledger(infrastructure: Infrastructure, tenant: Tenant) -> list[Check]:
     checks = []
     try:
-        for name, make in _OF_THE_LEDGER.items():
+        for name, make in OF_THE_LEDGER.items():
             try:
                 checks.append(make(infrastructure, tenant))
             except MemorialeError as error:
@@ -90,4 +116,4 @@ def _blamed(error: MemorialeError) -> Iterator[Check]:
 
 
 def _not_tried(why: str) -> list[Check]:
-    return [Check.not_tried(name, why) for name in _OF_THE_LEDGER]
+    return [Check.not_tried(name, why) for name in OF_THE_LEDGER]

@@ -10,11 +10,14 @@ from typing import Any
 import duckdb
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from memoriale.projections.generations import Generations
 from memoriale.projections.stats.connection import FILE
 from tests.fixtures.cli import CommandLine
+from tests.fixtures.embedded import layout_of
 
+DOWN = "postgresql://u:secret@127.0.0.1:1/x"
 VERIFIED = {"leaves", "root", "ok", "unsealed", "first_bad_index", "problems"}
 REPLAYED = {
     *("view", "events", "seconds", "events_per_second", "digest_live", "digest_rebuilt"),
@@ -172,8 +175,12 @@ def test_the_doctor_finds_a_sound_installation_sound(cli: CommandLine) -> None:
     assert bad(checks) == []
     assert list(checks) == [
         *("python", "packages", "home", "disk space", "embedder", "database", "server version"),
-        *("schema", "keys", "roles", "login", "separate logins", "durability", "clock", "views"),
+        *("schema", "keys", "roles", "login", "separate logins", "members", "unbound", "owners"),
+        *("triggers", "row security", "functions", "grants", "privileges", "ways around"),
+        *("copies", "refusals: append", "refusals: read", "refusals: project"),
+        *("refusals: erase", "refusals: logins", "refusals: owner", "durability", "clock", "views"),
     ]
+    assert {name for name, check in checks.items() if check["state"] != "ok"} <= {"unbound"}
     assert cli("doctor").code == 0
 
 
@@ -197,12 +204,28 @@ def master_key(home: Path) -> Path:
 def test_the_doctor_goes_on_after_a_bad_part(cli: CommandLine, bare: CommandLine) -> None:
     """No embedder, no database, no home: each is one check, and the others are still made."""
     assert bad(doctored(cli, 1, MEMORIALE_EMBEDDER="no.such:thing"))[0] == "embedder"
-    down = doctored(cli, 1, MEMORIALE_DATABASE_URL="postgresql://u:secret@127.0.0.1:1/x")
+    down = doctored(cli, 1, MEMORIALE_DATABASE_URL=DOWN)
     assert "python" not in bad(down)
     assert "database" in bad(down)
     assert all("secret" not in check["detail"] for check in down.values())
     absent = doctored(bare, 1, MEMORIALE_HOME=str(bare.home / "none"))
     assert absent["home"]["ok"] is False
     assert not (bare.home / "none").exists()
+    assert {down[name]["state"] for name in ("triggers", "refusals: read")} == {"not tried"}
+    assert "NOT TRIED" in cli.under({"MEMORIALE_DATABASE_URL": DOWN})("doctor").out.decode()
     superuser = doctored(cli, 1, MEMORIALE_DATABASE_URL=cli.superuser_url)
-    assert bad(superuser) == ["login"]
+    assert bad(superuser) == ["login", "refusals: logins"]
+
+
+def test_the_doctor_says_what_it_could_not_try(cli: CommandLine) -> None:
+    """Nothing is wrong, but a role without a login was not tried: exit code 6."""
+    passwords = json.loads(layout_of(cli.home).passwords.read_text())
+    writer, projector = (
+        make_conninfo(cli.superuser_url, user=name, password=passwords[name])
+        for name in ("memoriale_writer", "memoriale_projector")
+    )
+    checks = doctored(cli, 6, MEMORIALE_DATABASE_URL=writer, MEMORIALE_PROJECT_URL=projector)
+    assert {name for name, check in checks.items() if check["state"] == "not tried"} == {
+        "refusals: erase",
+        "refusals: owner",
+    }
