@@ -17,7 +17,7 @@ from memoriale.adapters.doctor import (
 )
 from memoriale.adapters.doctor.checks import Check
 from memoriale.adapters.settings import Settings
-from memoriale.domain.errors import MemorialeError, UnavailableError
+from memoriale.domain.errors import MemorialeError
 from memoriale.domain.principal import Principal, Right
 
 Making = Callable[[Infrastructure, Tenant], Check]
@@ -82,7 +82,7 @@ def examine(settings: Settings, tenant: str) -> list[Check]:
         return [*first, *_blamed(error)]
     try:
         services = Tenant(infrastructure, tenant)
-        with suppress(UnavailableError):
+        with suppress(MemorialeError):
             # A log that cannot be written is what the checks are about to tell.
             services.gate.allow(caller, "doctor", Right.OPERATE)
         return [*first, *_of_the_ledger(infrastructure, services)]

@@ -33,6 +33,19 @@ def test_a_database_with_separate_logins_is_sound(patient: Patient) -> None:
     assert all("refused" in said[name] for name in REFUSALS)
 
 
+def test_the_doctor_goes_on_when_nothing_can_be_written(patient: Patient) -> None:
+    """A ledger that refuses every append is told by its checks, not by an error."""
+    patient.execute("REVOKE EXECUTE ON FUNCTION ledger.append FROM memoriale_append")
+    try:
+        checks = {check.name: check for check in examine(patient.settings, unused("tenant"))}
+    finally:
+        patient.execute(
+            "SET ROLE memoriale_owner; GRANT EXECUTE ON FUNCTION ledger.append TO memoriale_append"
+        )
+    assert "memoriale_append lacks EXECUTE on ledger.append" in checks["grants"].detail
+    assert set(checks) > set(OF_THE_LEDGER)
+
+
 def test_the_oldest_server_is_sound_too(older_server: Server) -> None:
     """What PostgreSQL 15 prints and grants is as the checks expect."""
     with temporary_database(older_server) as database:
