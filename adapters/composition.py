@@ -4,6 +4,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -22,6 +23,7 @@ from memoriale.adapters.postgres.migrate import migrate, plan
 from memoriale.adapters.postgres.roles import Logins
 from memoriale.adapters.settings import Settings
 from memoriale.domain.errors import UnavailableError
+from memoriale.domain.governance import DEPLOYMENT_LOG, DEPLOYMENT_TENANT
 from memoriale.domain.keys import KeyStore
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from memoriale.adapters.application.recalling import Recalling
     from memoriale.adapters.embedded.server import EmbeddedServer
     from memoriale.adapters.embeddings.cache import EmbeddingCache
+    from memoriale.adapters.sealing.sealing import Sealing
     from memoriale.projections.posted import PostedView
 
 VIEW_NAMES: Final = ("recall", "stats")
@@ -52,8 +55,26 @@ class Infrastructure:
     logins: Logins
     clock: Callable[[], datetime] | None = None
 
+    @cached_property
+    def sealing(self) -> "Sealing":
+        """What seals the logs of this installation."""
+        from memoriale.adapters.sealing.publisher import Nowhere
+        from memoriale.adapters.sealing.sealing import Sealing
+        from memoriale.adapters.sealing.signing_key import SigningKey
+
+        settings = self.settings
+        return Sealing(
+            self.datastore,
+            SigningKey(settings.signing_key_file, settings.signing_folder),
+            settings.tiles_folder,
+            lambda: TenantLog(self.datastore, self.keys, DEPLOYMENT_TENANT, DEPLOYMENT_LOG),
+            Nowhere(),
+        )
+
     def close(self) -> None:
         """Lets go of everything, the embedded server last."""
+        if "sealing" in self.__dict__:
+            self.sealing.close()
         self.datastore.close()
         self.keys.close()
         if self.server is not None:
@@ -132,6 +153,8 @@ class Tenant:
     def __init__(self, infrastructure: Infrastructure, name: str) -> None:
         self.name = name
         self._shared = infrastructure
+        self.written: list[TenantLog] = []
+        """Logs that were written to, known when it is closed."""
         self._lock = RLock()
         self._made: dict[str, Any] = {}
 
@@ -238,6 +261,11 @@ class Tenant:
         return EmbeddingCache.of_log(self._shared.settings.cache_folder, self.log.log_id)
 
     @property
+    def sealing(self) -> "Sealing":
+        """What seals its logs, shared with the other tenants."""
+        return self._shared.sealing
+
+    @property
     def views_folder(self) -> Path:
         """Where this tenant's views lie: named by log id, never by tenant."""
         return self._shared.settings.views_folder / self.log.log_id.hex
@@ -260,9 +288,10 @@ class Tenant:
     def _close_rest(self) -> None:
         with self._lock:
             views = [made for name, made in self._made.items() if name.startswith("view ")]
-            for opened in (*views, self._made.get("log"), self._made.get("access")):
-                if opened is not None:
-                    opened.close()
+            logs = [self._made[name] for name in ("log", "access") if name in self._made]
+            for opened in (*views, *logs):
+                opened.close()
+            self.written = [log for log in logs if log.application.committer.used]
             self._made.clear()
 
     def _once(self, name: str, make: Callable[[], T]) -> T:
@@ -284,6 +313,8 @@ class Tenants:
         self._infrastructure = infrastructure
         self._lock = RLock()
         self._open: dict[str, Tenant] = {}
+        self.written: list[TenantLog] = []
+        """Logs that were written to, known when all is closed."""
 
     def get(self, name: str) -> Tenant:
         """The services of a tenant whose name was checked."""
@@ -299,7 +330,13 @@ class Tenants:
 
     def close(self) -> None:
         """Closes them all."""
-        with self._lock, ExitStack() as closing:
-            for tenant in self._open.values():
-                closing.callback(tenant.close)
+        with self._lock:
+            opened = list(self._open.values())
             self._open.clear()
+            with ExitStack() as closing:
+                # Called last, whatever a tenant raises.
+                closing.callback(
+                    lambda: self.written.extend(log for t in opened for log in t.written)
+                )
+                for tenant in opened:
+                    closing.callback(tenant.close)

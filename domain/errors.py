@@ -7,6 +7,7 @@ MemorialeError
 ├── RefusedError          a hold, a policy or a missing right          (exit code 3)
 │   └── MissingRightError
 ├── ConflictError         somebody else was first; try again           (exit code 4)
+├── IncompleteError       nothing wrong was found, but not all checked (exit code 6)
 └── UnavailableError      database, model or file; wait and try again  (exit code 5)
     ├── CorruptViewError  the view is damaged; it is rebuilt from the log
     └── BehindError       a view did not catch up in the time allowed
@@ -116,6 +117,13 @@ class ConflictError(MemorialeError):
     exit_code = 4
     retry = True
     default_code = "conflict"
+
+
+class IncompleteError(MemorialeError):
+    """Nothing wrong was found, but part of what was asked for could not be shown yet."""
+
+    exit_code = 6
+    default_code = "incomplete"
 
 
 class UnavailableError(MemorialeError):

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from operator import attrgetter
 from struct import pack
 from typing import Any, Final
+from uuid import UUID
 
 from memoriale.domain.record import LEAF_COLUMNS, Columns, Recorded, Row
 
@@ -46,6 +47,27 @@ def state_hash(state: bytes) -> bytes:
     return hashlib.sha256(state).digest()
 
 
+def leaf_fields(data: bytes) -> dict[str, Any]:
+    """
+    The columns under a leaf hash, by name, as ``leaf_data`` wrote them.
+
+    Args:
+        data: The leaf's data.
+
+    Raises:
+        ValueError: It is no leaf of this version.
+    """
+    if not data.startswith(_TAG):
+        raise ValueError("it does not begin as a leaf of version 1 does")
+    fields, rest = {}, data[len(_TAG) :]
+    for column in LEAF_COLUMNS:
+        value, rest = _taken(rest)
+        fields[column.name] = None if value is None else _decoded(column.type, value)
+    if rest:
+        raise ValueError("it goes on after the last column")
+    return fields
+
+
 def microseconds(time: datetime) -> int:
     """An aware time as microseconds since 2000-01-01 UTC, exactly."""
     return (time - EPOCH) // _MICROSECOND
@@ -60,6 +82,31 @@ def _list(encode: Callable[[Any], bytes]) -> Callable[[Any], bytes]:
         return _sized(pack(">I", len(items)) + b"".join(map(encode, items)))
 
     return encoded
+
+
+def _taken(data: bytes) -> tuple[bytes | None, bytes]:
+    if data[:4] == _NULL:
+        return None, data[4:]
+    size = int.from_bytes(data[:4], "big")
+    if len(data) < 4 + size:
+        raise ValueError("it ends before its last column")
+    return data[4 : 4 + size], data[4 + size :]
+
+
+def _decoded(type_: str, value: bytes) -> Any:
+    if type_.endswith("[]"):
+        items, rest = [], value[4:]
+        while rest:
+            item, rest = _taken(rest)
+            items.append(None if item is None else _decoded(type_[:-2], item))
+        return items
+    if type_ == "text":
+        return value.decode()
+    if type_ == "uuid":
+        return UUID(bytes=value)
+    if type_ == "timestamptz":
+        return EPOCH + int.from_bytes(value, "big", signed=True) * _MICROSECOND
+    return value if type_ == "bytea" else int.from_bytes(value, "big", signed=True)
 
 
 # Lengths of fixed size stand in front as they are: this runs 43 times for each event verified.

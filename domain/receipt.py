@@ -5,6 +5,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from memoriale.domain.errors import IncompleteError
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
@@ -20,6 +22,7 @@ class Receipt:
         leaf_hash: SHA-256 over the event's leaf, 64 hexadecimal digits.
         created: False when an earlier call with the same idempotency key stored it.
         superseded: Memories that the same append invalidated because this one replaces them.
+        proof: Where the call asked for it, a proof file that the event is in the log.
     """
 
     memory_id: UUID
@@ -30,9 +33,11 @@ class Receipt:
     leaf_hash: str
     created: bool
     superseded: tuple[UUID, ...] = ()
+    proof: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON values."""
+        """As JSON values; ``proof`` only where there is one."""
+        proof = {} if self.proof is None else {"proof": self.proof}
         return {
             "memory_id": str(self.memory_id),
             "event_id": str(self.event_id),
@@ -42,4 +47,12 @@ class Receipt:
             "leaf_hash": self.leaf_hash,
             "created": self.created,
             "superseded": [str(memory_id) for memory_id in self.superseded],
+            **proof,
         }
+
+
+class UnsealedError(IncompleteError):
+    """A write is durable, and could not be sealed as it was asked for; ``receipt`` is its own."""
+
+    default_code = "not_sealed"
+    receipt: Receipt

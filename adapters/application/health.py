@@ -7,6 +7,8 @@ from memoriale.adapters.composition import VIEW_NAMES, Infrastructure, Tenant
 from memoriale.adapters.settings import without_password
 
 if TYPE_CHECKING:
+    from memoriale.adapters.application.tenant_log import TenantLog
+    from memoriale.adapters.sealing.sealing import Sealing
     from memoriale.projections.stats.view import StatsView
 
 _OPEN_JOBS: Final = (
@@ -45,7 +47,9 @@ class Status:
 
     Args:
         events: Events in the memory log.
-        unsealed: Events that no checkpoint covers.
+        unsealed: Events of the memory log that no checkpoint covers.
+        seals: For the memory and the access log its ``head``, how many events are ``sealed`` and
+            ``unsealed``, and the ``problem`` that is in the way, if one is.
         ahead_seconds: How far the last recorded time is ahead of the database clock.
         views: For each view its ``position`` before this call, and how many events it was
             ``behind``.
@@ -55,6 +59,7 @@ class Status:
 
     events: int
     unsealed: int
+    seals: list[dict[str, Any]]
     ahead_seconds: float
     views: list[dict[str, Any]]
     jobs: list[dict[str, Any]]
@@ -97,9 +102,11 @@ def status(tenant: Tenant, wait: float) -> Status:
     head = tenant.log.head()
     positions = {name: tenant.view(name).position() for name in VIEW_NAMES}
     totals, jobs = tenant.view("stats").run(lambda reading: _counted(reading.view), wait=wait)
+    seals = [_seal(tenant.sealing, log) for log in (tenant.log, tenant.access)]
     return Status(
         events=head,
-        unsealed=head,
+        unsealed=seals[0]["unsealed"],
+        seals=seals,
         ahead_seconds=tenant.log.reader.ahead().total_seconds(),
         views=[
             {"view": name, "position": position, "behind": max(0, head - position)}
@@ -108,6 +115,19 @@ def status(tenant: Tenant, wait: float) -> Status:
         jobs=jobs,
         totals=totals,
     )
+
+
+def _seal(sealing: "Sealing", log: "TenantLog") -> dict[str, Any]:
+    from memoriale.adapters.sealing.sealing import target_of
+
+    extent = sealing.extent(target_of(log))
+    return {
+        "log": log.log.kind,
+        "head": extent.head,
+        "sealed": extent.sealed,
+        "unsealed": extent.unsealed,
+        "problem": None if extent.problem is None else extent.problem.message,
+    }
 
 
 def _counted(view: "StatsView") -> tuple[dict[str, Any], list[dict[str, Any]]]:

@@ -8,8 +8,10 @@ from memoriale.adapters.command_line import (
     changes,
     checks,
     installation,
+    keys,
     mart,
     memories,
+    proofs,
     reading,
     transfer,
 )
@@ -44,5 +46,7 @@ for module in (
     mart,
     accesses,
     checks,
+    proofs,
+    keys,
 ):
     module.register(app)

@@ -1,7 +1,7 @@
-"""Checks: is the log unchanged, do the views say the same, is the installation sound."""
+"""Checks: do the views say what the log says, is the installation sound."""
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer import Option, Typer
@@ -14,14 +14,13 @@ from memoriale.adapters.command_line.output import Page
 from memoriale.adapters.command_line.progress import progress_bar
 
 if TYPE_CHECKING:
-    from memoriale.projections.proofs.verify import VerifyReport
     from memoriale.projections.reconcile import ReconcileReport
     from memoriale.projections.replay import ReplayReport
 
 
 def register(app: Typer) -> None:
     """Adds the commands of this module."""
-    for command in (replay, reconcile, verify, doctor):
+    for command in (replay, reconcile, doctor):
         app.command()(command)
 
 
@@ -29,7 +28,7 @@ def register(app: Typer) -> None:
 def replay(
     common: Common,
     tenant: options.Tenant = None,
-    view: Annotated[str, Option(help="recall, stats or all.")] = "all",
+    view: Annotated[str, Option(help="recall, stats, proofs or all.")] = "all",
     verify: Annotated[
         bool, Option("--verify", help="Compare with the live view; exit code 1 on a difference.")
     ] = False,
@@ -69,28 +68,6 @@ def reconcile(
     value = {"views": [asdict(report) for report in reports]}
     run.output.result(value, lambda page: _show_reconcile(page, reports))
     if not all(report.settled for report in reports):
-        raise typer.Exit(1)
-
-
-@grouped
-def verify(common: Common, tenant: options.Tenant = None) -> None:
-    """
-    Check every event for changes and holes.
-
-    Both the memory log and the access log are read again. Exit code 1 when something was
-    changed, is missing or is out of place.
-
-    Right: audit.
-    """
-    run = Invocation(common)
-    name = run.tenant(tenant)
-    with run.ledger() as ledger, progress_bar() as progress:
-        memory, access = ledger.verify(tenant=name, progress=progress)
-    logs = [{"log": "memory", **asdict(memory)}, {"log": "access", **asdict(access)}]
-    ok = memory.ok and access.ok
-    value = {**asdict(memory), "ok": ok, "logs": logs}
-    run.output.result(value, lambda page: _show_verify(page, memory, access))
-    if not ok:
         raise typer.Exit(1)
 
 
@@ -137,7 +114,7 @@ def _show_replay(page: Page, reports: "list[ReplayReport]") -> None:
     )
     for report in reports:
         if report.equal is False:
-            page.line(f"view {report.view} differed from the log; the rebuilt one replaced it")
+            page.line(f"view {report.view} differed from the log")
             for difference in report.differences:
                 page.line(f"  {difference}")
 
@@ -150,14 +127,3 @@ def _show_reconcile(page: Page, reports: "list[ReconcileReport]") -> None:
             page.line(f"{report.view}, {finding}")
         if not report.settled:
             page.line(f"view {report.view} differs from the log; 'reconcile --repair' mends it")
-
-
-def _show_verify(page: Page, memory: "VerifyReport", access: "VerifyReport") -> None:
-    rows: list[list[Any]] = [
-        [name, report.ok, report.leaves, report.root, report.first_bad_index]
-        for name, report in (("memory", memory), ("access", access))
-    ]
-    page.table(["log", "ok", "leaves", "root", "first bad index"], rows)
-    for name, report in (("memory", memory), ("access", access)):
-        for problem in report.problems:
-            page.line(f"{name} log, index {problem.index}: {problem.detail}")

@@ -1,6 +1,8 @@
 """Values of the command line that need more than their text."""
 
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from memoriale.domain.errors import InputError
@@ -8,6 +10,7 @@ from memoriale.domain.text import shown
 from memoriale.domain.values import parse_json_strictly
 
 STANDARD_INPUT: Final = "-"
+MOST_NOTE_BYTES: Final = 1_048_576
 
 
 def content_of(text: str, max_bytes: int) -> str:
@@ -68,3 +71,76 @@ def metadata_of(text: str | None) -> Any:
             value=shown(text),
             allowed="a JSON object",
         ) from None
+
+
+def note_in(field: str, path: Path) -> bytes:
+    """
+    A checkpoint or a proof in a file.
+
+    Args:
+        field: Name of the argument, for the error.
+        path: The file.
+
+    Raises:
+        InputError: It cannot be read, or is far too large for one.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(MOST_NOTE_BYTES + 1)
+    except OSError as error:
+        raise InputError(
+            f"{field}: {path} cannot be read: {error.strerror}.",
+            code="unreadable",
+            field=field,
+            value=str(path),
+        ) from None
+    if len(data) > MOST_NOTE_BYTES:
+        raise InputError(
+            f"{field}: {path} is no checkpoint and no proof: it has more than {MOST_NOTE_BYTES} "
+            "bytes.",
+            code="too_long",
+            field=field,
+            value=str(path),
+        )
+    return data
+
+
+def write_text(field: str, path: Path, text: str) -> None:
+    """
+    Writes a file for the user.
+
+    Args:
+        field: Name of the argument, for the error.
+        path: Where.
+        text: What.
+
+    Raises:
+        InputError: It cannot be written.
+    """
+    try:
+        path.write_text(text, "utf-8")
+    except OSError as error:
+        raise InputError(
+            f"{field}: {path} cannot be written: {error.strerror}.",
+            code="unwritable",
+            field=field,
+            value=str(path),
+        ) from None
+
+
+def one_of(field: str, value: str, allowed: Sequence[str]) -> str:
+    """
+    A word of a closed set.
+
+    Raises:
+        InputError: It is another word.
+    """
+    if value not in allowed:
+        raise InputError(
+            f"{field} is {shown(value)!r}; take {', '.join(allowed)}.",
+            code="bad_value",
+            field=field,
+            value=shown(value),
+            allowed=[*allowed],
+        )
+    return value

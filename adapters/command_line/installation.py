@@ -147,11 +147,14 @@ def _administrator(settings: "Settings") -> Iterator[str]:
 
 
 def _show_status(page: Page, found: dict[str, Any]) -> None:
-    page.fields({n: v for n, v in found.items() if n not in ("views", "jobs", "totals")})
+    page.fields({n: v for n, v in found.items() if n not in ("views", "seals", "jobs", "totals")})
     page.table(
         ["view", "position", "behind"],
         ([view["view"], view["position"], view["behind"]] for view in found["views"]),
     )
+    for seal in found["seals"]:
+        if seal["problem"]:
+            page.line(f"the {seal['log']} log is not sealed: {seal['problem']}")
     totals = found["totals"]
     counted = {**totals["memories"], **totals["events"]}
     page.table(["what", "number"], counted.items())

@@ -111,18 +111,29 @@ def remember(
     caller: Caller,
     on: OnBranch,
     common: Common,
+    receipt: Annotated[
+        str, Option("--receipt", metavar="WHEN", help="durable, or sealed: with its proof.")
+    ] = "durable",
 ) -> None:
     """
     Remember a text. It is durable when the command returns.
 
+    Exit code 6 when it is stored, but could not be sealed as asked for.
+
     Right: use.
     """
+    from memoriale.domain.receipt import UnsealedError
+
     run = Invocation(common)
     given = {**what.given(), **when.given(), **whence.given(), **because.given()}
     content = content_of(text, run.settings.max_content_bytes)
     with run.memory(caller, on.branch) as memory:
-        receipt = memory.remember(content, **given)
-    print_receipt(run.output, receipt, "remembered")
+        try:
+            made = memory.remember(content, **given, receipt=receipt)
+        except UnsealedError as error:
+            print_receipt(run.output, error.receipt, "remembered")
+            raise
+    print_receipt(run.output, made, "remembered")
 
 
 @dataclass(frozen=True, kw_only=True)

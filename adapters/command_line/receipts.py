@@ -24,5 +24,8 @@ def print_receipt(output: Output, receipt: "Receipt", done: str) -> None:
         page.line(f"{what} {receipt.memory_id} at index {receipt.index}, {time}")
         for replaced in receipt.superseded:
             page.line(f"replaced {replaced}")
+        if receipt.proof is not None:
+            page.line()
+            page.line(receipt.proof)
 
     output.result(receipt.as_dict(), show)

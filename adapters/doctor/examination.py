@@ -14,6 +14,7 @@ from memoriale.adapters.doctor import (
     objects,
     protection,
     refusals,
+    signing,
 )
 from memoriale.adapters.doctor.checks import Check
 from memoriale.adapters.settings import Settings
@@ -27,6 +28,7 @@ OF_THE_LEDGER: Final[dict[str, Making]] = {
     "server version": ledger.server_version,
     "schema": ledger.schema,
     "keys": ledger.keys,
+    "signing key": signing.signing_key,
     "roles": logins.roles,
     "login": logins.login,
     "separate logins": logins.separate_logins,

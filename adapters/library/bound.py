@@ -15,8 +15,10 @@ from memoriale.adapters.settings import Settings
 from memoriale.domain import commands
 from memoriale.domain.access import AccessScope
 from memoriale.domain.branches import MAIN
-from memoriale.domain.errors import ForkedHandleError
+from memoriale.domain.errors import ForkedHandleError, InputError
 from memoriale.domain.principal import Principal, Right
+from memoriale.domain.receipt import Receipt
+from memoriale.domain.text import shown
 
 PRINCIPAL_FIELDS: Final = ("user", "agent", "resource", "session", "team")
 
@@ -130,6 +132,11 @@ class Bound:
             given.setdefault("namespace", self.principal.namespace)
         return commands.remember(self._settings.limits, content, **given)
 
+    def _proved(self, receipt: Receipt) -> Receipt:
+        from memoriale.adapters.proving.receipts import with_proof
+
+        return with_proof(receipt, self.services.log, self.services.sealing)
+
     def _is_anothers(self, item: str | Mapping[str, Any]) -> bool:
         if not isinstance(item, Mapping):
             return False
@@ -143,3 +150,16 @@ class Bound:
         }
         given = {k: v for k, v in given.items() if k not in PRINCIPAL_FIELDS}
         return (replace(self.principal, **whose) if whose else self.principal), given
+
+
+def wants_proof(receipt: object) -> bool:
+    """Whether a write is to be sealed before it returns, from its argument ``receipt``."""
+    if receipt not in (None, "durable", "sealed"):
+        raise InputError(
+            f"receipt is {shown(receipt)!r}; take durable or sealed.",
+            code="bad_value",
+            field="receipt",
+            value=shown(receipt),
+            allowed=["durable", "sealed"],
+        )
+    return receipt == "sealed"

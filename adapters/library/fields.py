@@ -46,6 +46,7 @@ class RememberFields(ChangeFields, total=False):
     role: str | None
     caption: str | None
     details: Mapping[str, Any] | None
+    receipt: str | None
 
 
 class AmendFields(ChangeFields, total=False):

@@ -1,14 +1,14 @@
 """``Ledger``: an open installation, and the operator's and auditor's calls on it."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Final
 
 from memoriale.adapters.application.stream import LoggedEvent, Streaming
 from memoriale.adapters.composition import VIEW_NAMES, Tenant
 from memoriale.adapters.library.access import LedgerAccess
-from memoriale.adapters.library.analysis import Analysis
 from memoriale.adapters.library.memory import Memory
+from memoriale.adapters.library.proving import Progress, Proving, named
 from memoriale.domain.branches import NO_LIMIT
 from memoriale.domain.errors import BehindError, InputError
 from memoriale.domain.principal import Principal, Right, parse_rights
@@ -17,15 +17,14 @@ from memoriale.domain.values import check_seconds, check_whole
 
 if TYPE_CHECKING:
     from memoriale.adapters.library.jobs import LedgerJobs
-    from memoriale.projections.proofs.verify import VerifyReport
     from memoriale.projections.reconcile import ReconcileReport
     from memoriale.projections.replay import ReplayReport
 
-Progress = Callable[[str, int, int], None]
-"""Called with what is going on, how much is done and how much there is."""
+PROOFS: Final = "proofs"
+"""The view that is files of hashes: rebuilt by ``replay``, asked by ``receipt``."""
 
 
-class Ledger(Analysis):
+class Ledger(Proving):
     """
     An open ledger. Made by ``memoriale.open``; close it, or use it as a context.
 
@@ -110,7 +109,7 @@ class Ledger(Analysis):
         Rebuilds views from the log beside the live ones, compares both, and swaps.
 
         Args:
-            view: ``recall``, ``stats`` or ``all``.
+            view: ``recall``, ``stats``, ``proofs`` or ``all``.
             tenant: Whose.
             verify: Compare vectors too; a difference is then a finding (``equal`` is False).
             progress: Called while it works.
@@ -123,15 +122,21 @@ class Ledger(Analysis):
         reports = []
         for services in self._chosen(tenant):
             self._allow(services, "replay", Right.OPERATE)
-            for name in _view_names(view):
+            names = _view_names(view, (*VIEW_NAMES, PROOFS))
+            for name in (name for name in names if name != PROOFS):
                 reports.append(
                     replay(
                         services.view(name),
                         services.log,
                         verify=verify,
-                        progress=_named(progress, name),
+                        progress=named(progress, name),
                     )
                 )
+            if PROOFS in names:
+                from memoriale.adapters.proving.replaying import replay_proofs
+
+                logs = (services.log, services.access)
+                reports.append(replay_proofs(logs, self._sealing, named(progress, PROOFS)))
         return reports
 
     def reconcile(
@@ -166,38 +171,7 @@ class Ledger(Analysis):
                         services.view(name),
                         services.log,
                         repair=repair,
-                        progress=_named(progress, name),
-                    )
-                )
-        return reports
-
-    def verify(
-        self, *, tenant: str | None = None, progress: Progress | None = None
-    ) -> "list[VerifyReport]":
-        """
-        Re-reads every event of both logs and recomputes hashes, places and the root.
-
-        Args:
-            tenant: Whose.
-            progress: Called while it works.
-
-        Returns:
-            A report for each log. Right: ``audit``.
-        """
-        from memoriale.projections.proofs.verify import verify
-
-        reports = []
-        for services in self._chosen(tenant):
-            self._allow(services, "verify", Right.AUDIT)
-            for log in (services.log, services.access):
-                rows = log.reader.rows_as_stored()
-                reports.append(
-                    verify(
-                        rows,
-                        log.head,
-                        tenant=log.tenant,
-                        log_id=log.log_id,
-                        progress=_named(progress, log.log.kind),
+                        progress=named(progress, name),
                     )
                 )
         return reports
@@ -311,23 +285,17 @@ class Ledger(Analysis):
         return services
 
 
-def _view_names(view: str) -> Sequence[str]:
-    return VIEW_NAMES if view == "all" else (_known_view(view),)
+def _view_names(view: str, names: Sequence[str] = VIEW_NAMES) -> Sequence[str]:
+    return names if view == "all" else (_known_view(view, names),)
 
 
-def _known_view(view: str) -> str:
-    if view not in VIEW_NAMES:
+def _known_view(view: str, names: Sequence[str] = VIEW_NAMES) -> str:
+    if view not in names:
         raise InputError(
-            f"unknown view {view!r}; there are {', '.join(VIEW_NAMES)}.",
+            f"unknown view {view!r}; there are {', '.join(names)}.",
             code="unknown_view",
             field="view",
             value=str(view)[:80],
-            allowed=[*VIEW_NAMES],
+            allowed=[*names],
         )
     return view
-
-
-def _named(progress: Progress | None, what: str) -> Any:
-    if progress is None:
-        return None
-    return lambda done, total: progress(what, done, total)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from uuid import UUID
 
 from memoriale.adapters.application.reading import AsOf
-from memoriale.adapters.library.bound import PRINCIPAL_FIELDS
+from memoriale.adapters.library.bound import PRINCIPAL_FIELDS, wants_proof
 from memoriale.adapters.library.comparisons import Comparisons
 from memoriale.adapters.library.fields import (
     AmendFields,
@@ -114,15 +114,20 @@ class Memory(Comparisons, Looking):
                 of a message · ``details``: further fields of a registered kind · ``reason`` ·
                 ``idempotency_key``: a repeated call with the same key
                 and arguments returns the first receipt · ``actor``: outside id of who says so ·
-                ``correlation_id``, ``causation_id``.
+                ``correlation_id``, ``causation_id`` · ``receipt``: ``durable`` (default), or
+                ``sealed`` to wait until the event is under a checkpoint; the receipt then has
+                a ``proof``.
 
         Raises:
             ConflictError: Others kept replacing the same subject.
+            UnsealedError: It is stored, but could not be sealed.
         """
         self.allow("remember", Right.USE)
         principal, rest = self._acting(given)
+        sealed = wants_proof(rest.pop("receipt", None))
         command = self.remember_command(content, rest)
-        return self.services.writing.remember(principal, self._resolved(), command)
+        receipt = self.services.writing.remember(principal, self._resolved(), command)
+        return self._proved(receipt) if sealed else receipt
 
     def remember_many(self, items: Iterable[str | Mapping[str, Any]]) -> Answers:
         """

@@ -1,14 +1,18 @@
 """An open installation: its tenants by name, and the rights that its calls are made with."""
 
+import logging
 import os
 from collections.abc import Iterable
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
 from memoriale.adapters.composition import Infrastructure, Tenant, Tenants
-from memoriale.domain.errors import ForkedHandleError, InputError
+from memoriale.domain.errors import ForkedHandleError, InputError, MemorialeError
 from memoriale.domain.principal import ALL_RIGHTS, Principal, Right, parse_rights
 from memoriale.domain.text import check_tenant
+
+_log = logging.getLogger("memoriale.sealing")
 
 
 class Opened:
@@ -42,17 +46,29 @@ class Opened:
 
     def close(self) -> None:
         """
-        Waits for what is being written and lets go of everything. Closing twice is allowed.
+        Waits for what is being written, has it sealed if the database is the embedded one, and
+        lets go of everything. Closing twice is allowed.
 
         Raises:
             UnavailableError: What callers were given could not be written into an access log.
         """
         if not self._closed and self._pid == os.getpid():
             self._closed = True
-            try:
+            with ExitStack() as closing:
+                closing.callback(self.infrastructure.close)
+                closing.callback(self._seal)
                 self._tenants.close()
-            finally:
-                self.infrastructure.close()
+
+    def _seal(self) -> None:
+        """Seals what was written; what is in the way leaves it unsealed and is logged, no more."""
+        written = self._tenants.written
+        if not written or self.infrastructure.server is None:
+            return
+        from memoriale.adapters.sealing.sealing import target_of
+
+        for answer in self.infrastructure.sealing.seal(target_of(log) for log in written):
+            if isinstance(answer, MemorialeError):
+                _log.warning("not sealed: %s", answer.message)
 
     def __enter__(self) -> Self:
         return self

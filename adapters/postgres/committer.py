@@ -73,6 +73,8 @@ class Committer:
     def __init__(self, datastore: Datastore, log: Log) -> None:
         self.datastore = datastore
         self.log = log
+        self.used = False
+        """Whether anything was handed in, so that there may be something to seal."""
         self._listeners: WeakSet[threading.Event] = WeakSet()
         self._closed = False
         self._start_anew()
@@ -165,6 +167,7 @@ class Committer:
                     target=self._run, name=f"memoriale-committer-{self.log.kind}", daemon=True
                 )
                 self._thread.start()
+            self.used = True
             for slot in slots:
                 self._queue.put(slot)
         return slots

@@ -75,6 +75,10 @@ def open_log(datastore: Datastore, tenant: str, kind: str = "memory") -> Log:
             allowed=list(LOG_KINDS),
         )
     clear_word("tenant", tenant)
+    # A reading connection is lent and kept; the one below is made for this and closed again.
+    found = find_log(datastore, tenant, kind)
+    if found is not None:
+        return found
     with datastore.appending() as connection:
         row = connection.execute(
             "SELECT log_id, incarnation, created_at FROM ledger.open_log(%s, %s)", [tenant, kind]

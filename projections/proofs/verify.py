@@ -1,6 +1,6 @@
 """Verify: every row of a log is read again, hashed again, and held against what it claims."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
@@ -14,6 +14,8 @@ from memoriale.projections.proofs.merkle import MerkleTree
 
 MAX_PROBLEMS: Final = 100
 
+Locate = Callable[[int, int], int | None]
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -24,13 +26,32 @@ class Problem:
         index: Where in the log.
         code: ``missing``, ``out_of_order``, ``beyond_head``, ``wrong_tenant``, ``wrong_log``,
             ``unknown_topic``, ``unknown_leaf_version``, ``missing_state``, ``state_changed``,
-            ``leaf_changed``, ``bad_append`` or ``bad_time``.
+            ``leaf_changed``, ``bad_append``, ``bad_time``, ``not_what_was_sealed``,
+            ``events_lost`` or ``bad_checkpoint``.
         detail: The same for people; never the content of an event.
     """
 
     index: int
     code: str
     detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """
+    A root that was signed over the first events of a log.
+
+    Args:
+        size: How many events.
+        root: Root over them; None when the checkpoint cannot be believed.
+        source: Where it comes from, for people.
+        problem: Why it cannot be believed.
+    """
+
+    size: int
+    root: bytes | None
+    source: str
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +65,8 @@ class VerifyReport:
         ok: Whether there is no problem.
         unsealed: Leaves that no checkpoint covers: a change of these is seen only while the
             hashes stored beside them are not recomputed too.
+        lost: Events that were sealed and are not there any more.
+        checkpoints: How many checkpoints were compared, each with the root over its events.
         first_bad_index: Lowest index with a problem.
         problem_count: Number of problems.
         problems: The first hundred of them.
@@ -53,6 +76,8 @@ class VerifyReport:
     root: str
     ok: bool
     unsealed: int
+    lost: int
+    checkpoints: int
     first_bad_index: int | None
     problem_count: int
     problems: list[Problem]
@@ -64,6 +89,8 @@ def verify(
     *,
     tenant: str,
     log_id: UUID,
+    expected: Iterable[Expected] = (),
+    locate: Locate | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> VerifyReport:
     """
@@ -79,10 +106,13 @@ def verify(
             asked again when a row stands beyond what it said.
         tenant: Whose log it is.
         log_id: Which log it is.
+        expected: Roots that were signed, smallest size first; read as the check goes on.
+        locate: Told two sizes, the root over the first as it was signed and over the second not,
+            says at which index the log differs from what was sealed; None if it cannot.
         progress: Told the number of rows done and the head after each batch.
     """
     read_head = head if callable(head) else lambda: head
-    check = _Check(read_head, tenant, log_id)
+    check = _Check(read_head, tenant, log_id, iter(expected), locate)
     for batch in rows:
         for row in batch:
             check.row(row)
@@ -113,6 +143,67 @@ class _Problems:
             self.first = start if self.first is None else min(self.first, start)
 
 
+class _Roots:
+    """Holds signed roots against the tree while it grows."""
+
+    def __init__(
+        self,
+        tree: MerkleTree,
+        problems: _Problems,
+        expected: Iterator[Expected],
+        locate: Locate | None,
+    ) -> None:
+        self.tree, self.problems, self.expected = tree, problems, expected
+        self.locate = locate or (lambda held, broken: None)
+        self.sealed = self.compared = self.lost = 0
+        self._held = 0
+        """The largest size whose root was as it was signed."""
+        self.next = next(expected, None)
+        self.compare()
+
+    def compare(self) -> None:
+        """Compares every root over as many leaves as there are now."""
+        while self.next is not None and self.next.size <= self.tree.size:
+            if self.next.root is None:
+                self.problems.add(self.next.size, "bad_checkpoint", self.next.problem)
+            elif self.next.size == self.tree.size:
+                self._one(self.next, self.next.root)
+            self.next = next(self.expected, None)
+
+    def end(self) -> None:
+        """What is left covers events that are not there."""
+        largest, count = self.tree.size, self.tree.size
+        while self.next is not None:
+            if self.next.root is None:
+                self.problems.add(self.next.size, "bad_checkpoint", self.next.problem)
+            else:
+                largest = max(largest, self.next.size)
+            self.next = next(self.expected, None)
+        self.lost = largest - count
+        if self.lost:
+            detail = f"{self.lost} events that were sealed are gone from the end of the log"
+            self.problems.add(count, "events_lost", detail)
+
+    def _one(self, expected: Expected, root: bytes) -> None:
+        self.compared += 1
+        self.sealed = expected.size
+        if self.tree.root() == root:
+            self._held = expected.size
+            return
+        first = self.problems.first
+        if first is not None and first < expected.size:
+            # What is known to be wrong already explains it.
+            return
+        index = self.locate(self._held, expected.size)
+        where = f"{expected.source}, over {expected.size} events"
+        if index is None:
+            detail = f"it or a later one is not what was sealed in {where}"
+            self.problems.add(self._held, "not_what_was_sealed", detail)
+        else:
+            detail = f"it is not the event that was sealed in {where}"
+            self.problems.add(index, "not_what_was_sealed", detail)
+
+
 class _Append(NamedTuple):
     first: int
     last: int
@@ -120,11 +211,19 @@ class _Append(NamedTuple):
 
 
 class _Check:
-    def __init__(self, read_head: Callable[[], int], tenant: str, log_id: UUID) -> None:
+    def __init__(
+        self,
+        read_head: Callable[[], int],
+        tenant: str,
+        log_id: UUID,
+        expected: Iterator[Expected],
+        locate: Locate | None,
+    ) -> None:
         self.read_head, self.tenant, self.log_id = read_head, tenant, log_id
         self.head = read_head()
         self.tree = MerkleTree()
         self.problems = _Problems()
+        self.roots = _Roots(self.tree, self.problems, expected, locate)
         self.next = 0
         self.append: _Append | None = None
 
@@ -135,12 +234,14 @@ class _Check:
         self._origin(row)
         self._hashes(row)
         self.next = max(self.next, recorded.index + 1)
+        self.roots.compare()
 
     def end(self) -> None:
         self.problems.add_missing(self.next, self.head)
         if self.append is not None and self.append.last >= max(self.next, self.head):
             detail = f"its append goes on to {self.append.last}, where there is no event"
             self.problems.add(self.next - 1, "bad_append", detail)
+        self.roots.end()
 
     def report(self) -> VerifyReport:
         problems, leaves = self.problems, self.tree.size
@@ -148,7 +249,9 @@ class _Check:
             leaves=leaves,
             root=self.tree.root().hex(),
             ok=not problems.count,
-            unsealed=leaves,
+            unsealed=max(0, leaves - self.roots.sealed),
+            lost=self.roots.lost,
+            checkpoints=self.roots.compared,
             first_bad_index=problems.first,
             problem_count=problems.count,
             problems=problems.kept,

@@ -39,6 +39,8 @@ class TileWriter:
         folder: The log's folder; made when it is missing.
         size: Leaves that the tiles hold already, from the last checkpoint. Its root is to be
             compared with ``root()`` before anything is appended.
+        durable: Whether tiles are on the disk when ``sync`` returns. Where the log can give
+            them again that is not needed: what a power failure tears has another length or root.
 
     Raises:
         CorruptViewError: A tile is missing, has another length, or is there with other hashes
@@ -46,8 +48,9 @@ class TileWriter:
         UnavailableError: The folder cannot be written.
     """
 
-    def __init__(self, folder: Path, size: int = 0) -> None:
+    def __init__(self, folder: Path, size: int = 0, *, durable: bool = True) -> None:
         self._folder = folder
+        self._durable = durable
         self.size = size
         reader = TileReader(files_in(folder), size)
         self._last = {tile.level: reader.tile(tile.level, tile.index) for tile in last_tiles(size)}
@@ -90,7 +93,7 @@ class TileWriter:
         for tile in last_tiles(self.size):
             self._write(tile, self._last[tile.level])
         self._publish()
-        for folder in self._touched:
+        for folder in self._touched if self._durable else ():
             _sync_folder(folder)
         self._touched.clear()
         while self._outdated:
@@ -124,10 +127,14 @@ class TileWriter:
         with disk_errors(self._folder):
             for folder in {path.parent for path in self._drafts}:
                 make_folder(folder)
-            with ThreadPoolExecutor(_THREADS) as threads:
-                drafts = threads.map(_drafted, self._drafts, self._drafts.values())
-                for draft, path in zip(drafts, self._drafts, strict=True):
-                    draft.rename(path)
+            if self._durable:
+                with ThreadPoolExecutor(_THREADS) as threads:
+                    list(threads.map(_synced, self._drafts.items()))
+            else:
+                for path, content in self._drafts.items():
+                    _written(path, content)
+            for path in self._drafts:
+                _draft(path).rename(path)
         self._drafts.clear()
 
 
@@ -151,14 +158,21 @@ def _is_there(path: Path, content: bytes) -> bool:
     return False
 
 
-def _drafted(path: Path, content: bytes) -> Path:
-    draft = path.with_name(f"{path.name}.new")
+def _draft(path: Path) -> Path:
+    return path.with_name(f"{path.name}.new")
+
+
+def _synced(file: tuple[Path, bytes]) -> None:
+    _written(*file, synced=True)
+
+
+def _written(path: Path, content: bytes, *, synced: bool = False) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-    with os.fdopen(os.open(draft, flags, 0o600), "wb") as file:
+    with os.fdopen(os.open(_draft(path), flags, 0o600), "wb") as file:
         file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    return draft
+        if synced:
+            file.flush()
+            os.fsync(file.fileno())
 
 
 def _sync_folder(folder: Path) -> None:

@@ -241,7 +241,11 @@ def test_status_counts(cli: CommandLine) -> None:
     assert found["database"] == cli.superuser_url
     assert found["postgres_version"].startswith("18.")
     assert found["tenant"] == "counted"
-    assert (found["events"], found["unsealed"], found["jobs"]) == (2, 2, [])
+    assert (found["events"], found["unsealed"], found["jobs"]) == (2, 0, [])
+    assert [(seal["log"], seal["sealed"]) for seal in found["seals"]] == [
+        ("memory", 2),
+        ("access", 0),
+    ]
     assert found["ahead_seconds"] == 0.0
     assert [set(view) for view in found["views"]] == [{"view", "position", "behind"}] * 2
     assert found["totals"]["memories"] == {"fact": 1, "note": 1}

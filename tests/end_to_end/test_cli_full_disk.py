@@ -91,6 +91,7 @@ def test_commands_on_a_full_disk(full: CommandLine, disk: Path) -> None:
     assert {(view["view"], view["equal"]) for view in rebuilt} == {
         ("recall", True),
         ("stats", True),
+        ("proofs", True),
     }
     assert full("snapshot", "--json").code == 0
     assert full("verify", "--json").code == 0

@@ -20,7 +20,7 @@ print(code, *sorted(sys.modules), file=sys.stderr)
 """
 ALWAYS_HEAVY = {"lancedb", "pyarrow", "duckdb", "numpy", "wordllama"}
 HEAVY = ALWAYS_HEAVY | {"psycopg", "eventsourcing", "cryptography", "rich", "pydantic_settings"}
-RIGHTS = {"use", "audit", "analyse", "content", "privacy", "review", "operate", "none"}
+RIGHTS = {"use", "audit", "analyse", "content", "privacy", "review", "operate", "admin", "none"}
 COMMANDS = sorted(
     [c.name or str(c.callback.__name__) for c in app.registered_commands if c.callback]
 )
@@ -30,6 +30,8 @@ PROMISED = {
     *("tree", "diff"),
     *("sql", "stats", "snapshot", "describe"),
     *("import", "export", "replay", "reconcile", "verify", "doctor", "demo"),
+    *("checkpoint", "consistency", "receipt", "receipt-check", "restored"),
+    *("who-saw", "what-was-told", "accesses"),
 }
 
 

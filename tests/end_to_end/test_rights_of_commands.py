@@ -15,10 +15,12 @@ from memoriale.adapters.command_line.running import run
 from memoriale.adapters.library.ledger import Ledger
 from memoriale.domain.principal import ALL_RIGHTS, Right
 from tests.fixtures.ledger import HASHING
+from tests.fixtures.postgres import Database
+from tests.fixtures.sealing import sealed
 
 USE, AUDIT, CONTENT, OPERATE = Right.USE, Right.AUDIT, Right.CONTENT, Right.OPERATE
 REVIEW, ANALYSE, PRIVACY = Right.REVIEW, Right.ANALYSE, Right.PRIVACY
-WITHOUT_RIGHTS: Final = {"version", "config show", "describe", "demo"}
+WITHOUT_RIGHTS: Final = {"version", "config show", "describe", "demo", "receipt-check"}
 """They touch nothing of a tenant's, or a home of their own."""
 UNRECORDED: Final = {"stop", "migrate"}
 """They act on the installation itself, where there may be no log yet or any more."""
@@ -33,7 +35,7 @@ class Row:
     A command with what it is given, and the rights without which it is refused.
 
     In the arguments ``{id}`` is a memory that the whole tenant sees, ``{line}`` a file to import,
-    ``{folder}`` an empty folder. ``user`` is as whom; None: nobody.
+    ``{note}`` a checkpoint, ``{folder}`` an empty folder. ``user`` is as whom; None: nobody.
     """
 
     command: str
@@ -82,6 +84,12 @@ ROWS: Final = [
     row("replay", "--view", "stats", rights="operate", user=None),
     row("reconcile", rights="operate", user=None),
     row("verify", rights="audit", user=None),
+    row("checkpoint", rights="audit", user=None),
+    row("receipt", "0", rights="audit", user=None),
+    row("consistency", "{note}", "{note}", rights="audit", user=None),
+    row("key list", rights="admin", user=None),
+    row("key rotate", rights="admin", user=None),
+    row("restored", "--reason", "a backup was put back", rights="admin", user=None),
     row("doctor", rights="operate", user=None),
     row("who-saw", "{id}", rights="audit", user=None),
     row("who-saw", "{id}", "--content", rights="audit content", user=None),
@@ -139,7 +147,7 @@ Prepared = Callable[[Row, frozenset[Right]], tuple[int, bytes]]
 @pytest.fixture
 def prepared(
     shared_ledger: Ledger,
-    shared_url: str,
+    database: Database,
     ledger_home: Path,
     tenant: str,
     tmp_path: Path,
@@ -150,16 +158,20 @@ def prepared(
     alice = shared_ledger.memory(tenant=tenant, user="alice")
     lines = tmp_path / "lines.jsonl"
     lines.write_text('{"content": "x"}\n')
+    note = tmp_path / "checkpoint"
+    note.write_text(str(sealed(shared_ledger, shared_ledger.tenant(tenant).log).signed.note))
     known = {
         "id": str(alice.remember("x", visibility="tenant").memory_id),
         "gone": str(alice.remember("gone", visibility="tenant").memory_id),
         "line": str(lines),
+        "note": str(note),
         "folder": str(tmp_path),
     }
     alice.invalidate(known["gone"])
     environment = {
         "MEMORIALE_HOME": str(ledger_home),
-        "MEMORIALE_DATABASE_URL": shared_url,
+        "MEMORIALE_DATABASE_URL": database.app_url,
+        "MEMORIALE_ADMIN_URL": database.superuser_url,
         "MEMORIALE_EMBEDDER": HASHING,
         "MEMORIALE_WAIT": "60",
         "MEMORIALE_TENANT": tenant,

@@ -56,6 +56,7 @@ def test_killed_writers_and_projectors_leave_every_acknowledged_write_once(
     assert {(r.view, r.equal, r.digest_live == r.digest_rebuilt) for r in reports} == {
         ("recall", True, True),
         ("stats", True, True),
+        ("proofs", True, True),
     }
     assert all(report.ok for report in shared_ledger.verify(tenant=tenant))
 

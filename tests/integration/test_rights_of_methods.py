@@ -19,7 +19,7 @@ from memoriale.domain.principal import ALL_RIGHTS, Right
 from tests.fixtures.surfaces import public
 
 USE, AUDIT, CONTENT, OPERATE = Right.USE, Right.AUDIT, Right.CONTENT, Right.OPERATE
-REVIEW, ANALYSE = Right.REVIEW, Right.ANALYSE
+REVIEW, ANALYSE, ADMIN = Right.REVIEW, Right.ANALYSE, Right.ADMIN
 WITHOUT_RIGHTS: Final = {"Ledger.close", "Ledger.memory", "Ledger.describe"}
 """They touch nothing of a tenant."""
 
@@ -86,6 +86,19 @@ CALLS: Final = [
     call("Ledger.replay", lambda p: p.ledger.replay("stats", tenant=p.tenant), OPERATE),
     call("Ledger.reconcile", lambda p: p.ledger.reconcile("stats", tenant=p.tenant), OPERATE),
     call("Ledger.verify", lambda p: p.ledger.verify(tenant=p.tenant), AUDIT),
+    call("Ledger.checkpoint", lambda p: p.ledger.checkpoint(tenant=p.tenant), AUDIT),
+    call("Ledger.signing_keys", lambda p: p.ledger.signing_keys(tenant=p.tenant), ADMIN),
+    call(
+        "Ledger.rotate_signing_key", lambda p: p.ledger.rotate_signing_key(tenant=p.tenant), ADMIN
+    ),
+    *(
+        Call(f"Ledger.{name}", frozenset({right}), make, finds=False)
+        for name, right, make in (
+            ("receipt", AUDIT, lambda p: p.ledger.receipt(99, tenant=p.tenant)),
+            ("consistency", AUDIT, lambda p: p.ledger.consistency("a", "b", tenant=p.tenant)),
+            ("restored", ADMIN, lambda p: p.ledger.restored("", tenant=p.tenant)),
+        )
+    ),
     call("Ledger.position", lambda p: p.ledger.position("stats", tenant=p.tenant), USE),
     call("Ledger.wait", lambda p: p.ledger.wait(0, view="stats", tenant=p.tenant, timeout=60), USE),
     call("Ledger.ahead", lambda p: p.ledger.ahead(tenant=p.tenant), USE),

@@ -14,6 +14,7 @@ from memoriale.domain.errors import (
     ConflictError,
     CorruptViewError,
     ForkedHandleError,
+    IncompleteError,
     InputError,
     MemorialeError,
     MissingRightError,
@@ -35,6 +36,7 @@ EXIT_CODES = {
     RefusedError: 3,
     MissingRightError: 3,
     ConflictError: 4,
+    IncompleteError: 6,
     UnavailableError: 5,
     CorruptViewError: 5,
     BehindError: 5,
@@ -71,7 +73,8 @@ def test_the_documented_exit_codes_are_those_of_the_classes() -> None:
 
 @pytest.mark.parametrize("cls", CLASSES)
 def test_every_class_has_the_exit_code_of_its_branch(cls: type[MemorialeError]) -> None:
-    """A violation is 1, input 2, a refusal 3, a conflict 4, everything that is unavailable 5."""
+    """A violation is 1, input 2, a refusal 3, a conflict 4, everything that is unavailable 5, and
+    what could not be shown in full 6."""
     assert cls.exit_code == EXIT_CODES[cls]
 
 

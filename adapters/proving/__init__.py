@@ -1,0 +1,1 @@
+"""Proofs for auditors: receipts, consistency of checkpoints, and verification against them."""
