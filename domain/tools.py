@@ -46,3 +46,13 @@ class ToolDef:
             "description": self.description,
             "inputSchema": self.parameters,
         }
+
+
+def object_schema(properties: Mapping[str, Any], *required: str) -> dict[str, Any]:
+    """The JSON schema of a tool's arguments: an object with these properties and no others."""
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": [*required],
+        "additionalProperties": False,
+    }

@@ -21,8 +21,16 @@ if TYPE_CHECKING:
     from memoriale.adapters.library.asynchronous import AsyncLedger, AsyncMemory
     from memoriale.adapters.library.ledger import Ledger
     from memoriale.adapters.library.memory import Memory
+    from memoriale.adapters.library.stores.entities import EntityMemory
     from memoriale.domain.principal import Principal, Right
     from memoriale.domain.receipt import Receipt
+    from memoriale.domain.stores.entities import (
+        Entity,
+        EntityConfig,
+        EntityEvent,
+        EntityFact,
+        EntityRelationship,
+    )
 
 __all__ = [
     "AsyncLedger",
@@ -30,6 +38,12 @@ __all__ = [
     "BehindError",
     "ConflictError",
     "CorruptViewError",
+    "Entity",
+    "EntityConfig",
+    "EntityEvent",
+    "EntityFact",
+    "EntityMemory",
+    "EntityRelationship",
     "ForkedHandleError",
     "ImportInterruptedError",
     "InputError",
@@ -57,6 +71,12 @@ __all__ = [
 _LAZY = {
     "AsyncLedger": "memoriale.adapters.library.asynchronous",
     "AsyncMemory": "memoriale.adapters.library.asynchronous",
+    "Entity": "memoriale.domain.stores.entities",
+    "EntityConfig": "memoriale.domain.stores.entities",
+    "EntityEvent": "memoriale.domain.stores.entities",
+    "EntityFact": "memoriale.domain.stores.entities",
+    "EntityMemory": "memoriale.adapters.library.stores.entities",
+    "EntityRelationship": "memoriale.domain.stores.entities",
     "ImportInterruptedError": "memoriale.adapters.importing.report",
     "Ledger": "memoriale.adapters.library.ledger",
     "Memory": "memoriale.adapters.library.memory",

@@ -31,7 +31,7 @@ from memoriale.domain.stores.decisions import (
 )
 from memoriale.domain.stores.ending import end_all
 from memoriale.domain.text import check_query, shown
-from memoriale.domain.tools import ToolDef
+from memoriale.domain.tools import ToolDef, object_schema
 from memoriale.domain.values import check_whole
 
 _MOST: Final = 100_000
@@ -257,7 +257,7 @@ class DecisionLog(Store):
             ToolDef(
                 name="log_decision",
                 description="Records a decision that you made, and why. Answers its id.",
-                parameters=_schema(
+                parameters=object_schema(
                     {
                         "decision": text,
                         "reasoning": text,
@@ -274,7 +274,7 @@ class DecisionLog(Store):
             ToolDef(
                 name="record_outcome",
                 description="Records how a decision turned out.",
-                parameters=_schema(
+                parameters=object_schema(
                     {
                         "decision_id": text,
                         "outcome": text,
@@ -288,7 +288,7 @@ class DecisionLog(Store):
             ToolDef(
                 name="search_decisions",
                 description="Finds earlier decisions by what was decided, why, and the outcome.",
-                parameters=_schema({"query": text, "as_of": text}, "query"),
+                parameters=object_schema({"query": text, "as_of": text}, "query"),
                 handler=lambda given: [
                     decision.model_dump(mode="json", exclude_none=True)
                     for decision in self.search_decisions(
@@ -353,15 +353,6 @@ def _line(decision: Decision) -> str:
         return f"{told} — outcome not known yet"
     quality = f" ({decision.outcome_quality})" if decision.outcome_quality else ""
     return f"{told} — outcome{quality}: {quoted(decision.outcome)}"
-
-
-def _schema(properties: dict[str, Any], *required: str) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": [*required],
-        "additionalProperties": False,
-    }
 
 
 def _parsed(decision: NewDecision | Mapping[str, Any] | None) -> NewDecision:
