@@ -70,6 +70,8 @@ class Settings(BaseSettings):
     session: str | None = None
     actor: str | None = None
     embedder: str = "wordllama"
+    model: str = "none"
+    """Language model for extraction: ``package.module:factory``, or ``none``."""
     openai_base_url: str = Field(
         default=DEFAULT_URL, validation_alias=AliasChoices("openai_base_url", BASE_URL)
     )

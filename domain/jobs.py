@@ -106,6 +106,13 @@ JOB_TYPES: Final[tuple[type[Event], ...]] = (
 )
 
 
+class EffectKey(str):
+    """
+    The idempotency key of something that a job stores. A second attempt may come to another
+    result; what the first one stored stands.
+    """
+
+
 class JobStatus(StrEnum):
     """How a job stands. ``failed`` waits for its next attempt, ``errored`` does not."""
 

@@ -32,7 +32,7 @@ from memoriale.domain.holds import (
     no_new_hold,
     refuse_if_held,
 )
-from memoriale.domain.jobs import JobRequested
+from memoriale.domain.jobs import EffectKey, JobRequested
 from memoriale.domain.keys import PersonKey, Subject
 from memoriale.domain.memory import MemoryState
 from memoriale.domain.principal import Principal, Right
@@ -51,7 +51,8 @@ class Request:
     Args:
         command: Its name, such as ``facts.add``.
         arguments: As given, as JSON values; a repeated idempotency key must bring the same.
-        idempotency_key: The caller's; a repeated request with it changes nothing.
+        idempotency_key: The caller's; a repeated request with it changes nothing. That of a
+            job's effect is not asked whether the arguments are the same.
         others: Memories of other owners that the decision may end.
         correlation_id: What the events belong to.
         causation_id: The event that made the caller ask.
@@ -180,7 +181,7 @@ class Deciding:
         require_branch_of(branch, key.pseudonym)
         marks = self._marks(principal, branch, key, request)
         for attempt in range(MAX_ATTEMPTS):
-            if before := self._before(key, marks):
+            if before := self._before(key, marks, request):
                 return before
             seen = self._slice(principal, key, kinds, branch)
             seen = replace(seen, others=self._others(principal, branch, request.others))
@@ -267,11 +268,12 @@ class Deciding:
             idempotency_tag=None if asked is None else tags.idempotency_tag(key, asked),
         )
 
-    def _before(self, owner: PersonKey, marks: "_Marks") -> Decided | None:
+    def _before(self, owner: PersonKey, marks: "_Marks", request: Request) -> Decided | None:
         if marks.idempotency_tag is None:
             return None
         reader, tag = self._log.reader, marks.idempotency_tag
-        rows = stored_before(reader, owner.pseudonym, tag, marks.request_tag)
+        same = None if isinstance(request.idempotency_key, EffectKey) else marks.request_tag
+        rows = stored_before(reader, owner.pseudonym, tag, same)
         if not rows:
             return None
         return Decided(

@@ -18,6 +18,7 @@ from memoriale.domain.events import Body, Event, Header, NewEvent
 from memoriale.domain.jobs import (
     MOST_ATTEMPTS,
     OPEN,
+    EffectKey,
     Job,
     JobAttemptHeader,
     JobCancelled,
@@ -57,9 +58,9 @@ class Work:
     branch: BranchView
     model_calls: int = 0
 
-    def key(self, effect: str) -> str:
+    def key(self, effect: str) -> EffectKey:
         """The idempotency key of an effect: however often the job runs, it is stored once."""
-        return f"job:{self.job.id}:{effect}"
+        return EffectKey(f"job:{self.job.id}:{effect}")
 
 
 Handler = Callable[[Work], Mapping[str, Any]]

@@ -9,6 +9,7 @@ from uuid import UUID
 from memoriale.adapters.application.presenting import as_json
 from memoriale.adapters.composition import Tenant
 from memoriale.adapters.library.memory import Memory
+from memoriale.domain.chat import ModelProvider
 from memoriale.domain.fields import choice, parse_id
 from memoriale.domain.jobs import Job, JobStatus
 from memoriale.domain.principal import Principal, Right
@@ -51,6 +52,7 @@ class LedgerJobs:
         tenant: Gives the services of a tenant.
         principal: Gives the caller for a tenant.
         memory: Makes a handle for a principal.
+        model: Gives the language model of the settings.
     """
 
     def __init__(
@@ -58,8 +60,10 @@ class LedgerJobs:
         tenant: Callable[[str], Tenant],
         principal: Callable[[str], Principal],
         memory: Callable[[Principal, str], Memory],
+        model: Callable[[], ModelProvider],
     ) -> None:
         self._tenant, self._principal, self._memory = tenant, principal, memory
+        self._model = model
 
     def get(self, job_id: UUID | str, *, tenant: str) -> JobRecord:
         """One job. Raises ``InputError`` when there is none of that id."""
@@ -89,10 +93,12 @@ class LedgerJobs:
         Returns:
             The jobs that were worked on, as they stand now.
         """
+        from memoriale.adapters.extraction.jobs import extraction_handlers
         from memoriale.adapters.library.stores.job_handlers import handlers
 
         services = self._allowed(tenant, "jobs.run")
-        done = services.jobs.run_due(handlers(self._memory), limit=limit)
+        known = {**handlers(self._memory), **extraction_handlers(self._memory, self._model)}
+        done = services.jobs.run_due(known, limit=limit)
         return [_record(job) for job in done]
 
     def list(self, *, tenant: str, status: str | None = None, limit: int = 50) -> list[JobRecord]:

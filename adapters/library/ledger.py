@@ -82,6 +82,7 @@ class Ledger(Proving):
     @property
     def jobs(self) -> "LedgerJobs":
         """Background work, to be looked at and worked on."""
+        from memoriale.adapters.language_models.factory import make_model
         from memoriale.adapters.library.jobs import LedgerJobs
 
         return LedgerJobs(
@@ -90,6 +91,7 @@ class Ledger(Proving):
             lambda principal, branch: Memory(
                 self.tenant(principal.tenant), self.settings, principal, branch
             ),
+            lambda: make_model(self.settings.model),
         )
 
     @property

@@ -18,7 +18,7 @@ _PLACE: Final = (
 
 
 def stored_before(
-    reader: LedgerReader, owner: UUID, idempotency_tag: bytes, request_tag: bytes
+    reader: LedgerReader, owner: UUID, idempotency_tag: bytes, request_tag: bytes | None
 ) -> list[Row]:
     """
     The events of the append that an owner's idempotency key belongs to; none when it is new.
@@ -27,7 +27,7 @@ def stored_before(
         reader: Of the log.
         owner: The owner's pseudonym.
         idempotency_tag: Tag of the key.
-        request_tag: Tag of the request that brings it now.
+        request_tag: Tag of the request that brings it now; None when any will do.
 
     Raises:
         IdempotencyMismatchError: The key was used for another request.
@@ -45,7 +45,7 @@ def stored_before(
         return []
     first, last = place
     rows = reader.rows(after=first - 1, stop=last + 1)
-    if rows[0].columns.request_tag != request_tag:
+    if request_tag is not None and rows[0].columns.request_tag != request_tag:
         raise IdempotencyMismatchError(
             "This idempotency key was used for another request. Take a new key, or repeat the"
             " request as it was.",
