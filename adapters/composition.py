@@ -29,6 +29,7 @@ from memoriale.domain.keys import KeyStore
 if TYPE_CHECKING:
     from memoriale.adapters.application.accesses import Accesses
     from memoriale.adapters.application.comparing import Comparing
+    from memoriale.adapters.application.conversations import Conversations
     from memoriale.adapters.application.deciding import Deciding
     from memoriale.adapters.application.jobs import Jobs
     from memoriale.adapters.application.recalling import Recalling
@@ -222,6 +223,15 @@ class Tenant:
         return self._once(
             "jobs", lambda: Jobs(self.log, self.branching, self._shared.datastore, clock)
         )
+
+    @property
+    def conversations(self) -> "Conversations":
+        """Sessions and their messages."""
+        from memoriale.adapters.application.conversations import Conversations
+
+        self.log.require_its_keys()
+        clock = self._shared.clock or self.log.reader.clock
+        return self._once("conversations", lambda: Conversations(self.log, clock))
 
     @property
     def branching(self) -> Branching:

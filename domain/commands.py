@@ -172,7 +172,7 @@ def remember(limits: Limits, content: object, /, **given: Any) -> Remember:
         "retention_class": optional_code("retention_class", given) or "standard",
         "details": {}
         if given.get("details") is None
-        else check_metadata("details", given["details"], max_bytes=limits.max_value_bytes),
+        else check_metadata("details", given["details"], max_bytes=limits.max_content_bytes),
     }
     for name in ("subject", "source", "speaker", "role", "caption"):
         values[name] = optional_text(limits, name, given)

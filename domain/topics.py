@@ -7,14 +7,17 @@ from memoriale.domain.events import TOPICS, Event
 from memoriale.domain.governance import GOVERNANCE_TYPES
 from memoriale.domain.holds import HOLD_TOPICS
 from memoriale.domain.jobs import JOB_TYPES
+from memoriale.domain.sessions import SESSION_TYPES
 
 GOVERNANCE_TOPICS: Final[Mapping[str, type[Event]]] = {cls.TOPIC: cls for cls in GOVERNANCE_TYPES}
 JOB_TOPICS: Final[Mapping[str, type[Event]]] = {cls.TOPIC: cls for cls in JOB_TYPES}
+SESSION_TOPICS: Final[Mapping[str, type[Event]]] = {cls.TOPIC: cls for cls in SESSION_TYPES}
 
 KNOWN_TOPICS: Final[Mapping[str, type[Event]]] = {
     **TOPICS,
     **HOLD_TOPICS,
     **GOVERNANCE_TOPICS,
     **JOB_TOPICS,
+    **SESSION_TOPICS,
 }
 """Every topic that this release can read."""

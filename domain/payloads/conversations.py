@@ -10,7 +10,7 @@ from memoriale.domain.payloads.base import Payload, register_payload
 class Message(Payload):
     """One turn of a conversation, by ``speaker`` in ``role``; ``caption`` tells an image."""
 
-    FORMAT: ClassVar[int] = 2
+    FORMAT: ClassVar[int] = 3
 
     speaker: str | None = None
     role: str | None = None
@@ -21,6 +21,8 @@ class Message(Payload):
     """The call that this turn answers."""
     parts: tuple[dict[str, JsonValue], ...] = ()
     """The turn as it was given when it was more than a text: texts, images and files."""
+    silent: bool = False
+    """Whether the turn had no words; ``content`` then tells what it did instead."""
 
 
 class Summary(Payload):

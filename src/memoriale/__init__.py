@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from memoriale.adapters.library.ledger import Ledger
     from memoriale.adapters.library.memory import Memory
     from memoriale.adapters.library.stores.entities import EntityMemory
+    from memoriale.adapters.library.stores.sessions import SessionManager
+    from memoriale.domain.chat import ChatMessage, ModelProvider, ModelReply, ToolCall
     from memoriale.domain.principal import Principal, Right
     from memoriale.domain.receipt import Receipt
     from memoriale.domain.stores.entities import (
@@ -31,11 +33,15 @@ if TYPE_CHECKING:
         EntityFact,
         EntityRelationship,
     )
+    from memoriale.domain.stores.sessions import Session
+    from memoriale.domain.tokens import CharacterCounter, TokenCounter
 
 __all__ = [
     "AsyncLedger",
     "AsyncMemory",
     "BehindError",
+    "CharacterCounter",
+    "ChatMessage",
     "ConflictError",
     "CorruptViewError",
     "Entity",
@@ -51,10 +57,16 @@ __all__ = [
     "MemorialeError",
     "Memory",
     "MissingRightError",
+    "ModelProvider",
+    "ModelReply",
     "Principal",
     "Receipt",
     "RefusedError",
     "Right",
+    "Session",
+    "SessionManager",
+    "TokenCounter",
+    "ToolCall",
     "UnavailableError",
     "__version__",
     "compute_composite_score",
@@ -81,8 +93,16 @@ _LAZY = {
     "Ledger": "memoriale.adapters.library.ledger",
     "Memory": "memoriale.adapters.library.memory",
     "Principal": "memoriale.domain.principal",
+    "CharacterCounter": "memoriale.domain.tokens",
+    "ChatMessage": "memoriale.domain.chat",
+    "ModelProvider": "memoriale.domain.chat",
+    "ModelReply": "memoriale.domain.chat",
     "Receipt": "memoriale.domain.receipt",
     "Right": "memoriale.domain.principal",
+    "Session": "memoriale.domain.stores.sessions",
+    "SessionManager": "memoriale.adapters.library.stores.sessions",
+    "TokenCounter": "memoriale.domain.tokens",
+    "ToolCall": "memoriale.domain.chat",
 }
 
 
