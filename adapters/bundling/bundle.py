@@ -65,24 +65,6 @@ class BundledLog:
     proof: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class BundleReport:
-    """
-    What a bundle holds.
-
-    Args:
-        path: The file.
-        logs: Kind, origin and size of each log.
-        states: Whether the sealed bodies are in it.
-        bytes: Size of the file.
-    """
-
-    path: str
-    logs: tuple[dict[str, Any], ...]
-    states: bool
-    bytes: int
-
-
 def write_bundle(
     file: BinaryIO,
     logs: Sequence[BundledLog],

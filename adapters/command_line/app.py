@@ -5,6 +5,7 @@ import typer
 from memoriale.adapters.command_line import (
     accesses,
     branches,
+    bundles,
     changes,
     checks,
     installation,
@@ -47,6 +48,7 @@ for module in (
     accesses,
     checks,
     proofs,
+    bundles,
     keys,
 ):
     module.register(app)

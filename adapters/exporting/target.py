@@ -67,7 +67,7 @@ def replaced(path: Path) -> Iterator[BinaryIO]:
         _sweep(path.parent)
         descriptor, name = _locked_file(path.parent)
         try:
-            with open(descriptor, "wb") as file:
+            with open(descriptor, "w+b") as file:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())

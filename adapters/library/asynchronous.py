@@ -155,6 +155,7 @@ class AsyncLedger:
     verify = awaited(Ledger.verify)
     checkpoint = awaited(Ledger.checkpoint)
     receipt = awaited(Ledger.receipt)
+    bundle = awaited(Ledger.bundle)
     consistency = awaited(Ledger.consistency)
     restored = awaited(Ledger.restored)
     signing_keys = awaited(Ledger.signing_keys)

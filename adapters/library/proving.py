@@ -1,6 +1,7 @@
 """The auditor's and the key holder's calls on a ledger: checkpoints, receipts, keys, restores."""
 
 from collections.abc import Callable, Sequence
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Final
 
 from memoriale.adapters.library.analysis import Analysis
@@ -12,6 +13,7 @@ from memoriale.domain.text import check_outside_id, check_text, shown
 
 if TYPE_CHECKING:
     from memoriale.adapters.application.tenant_log import TenantLog
+    from memoriale.adapters.bundling.collecting import BundleReport
     from memoriale.adapters.composition import Tenant
     from memoriale.adapters.notes.checkpoint import SignedCheckpoint
     from memoriale.adapters.proving.consistency import Consistency, Verifiers
@@ -78,6 +80,41 @@ class Proving(Analysis):
         services = self.tenant(tenant)
         self._allow(services, "receipt", Right.AUDIT)
         return prove(self._log(services, log), self._sealing, index)
+
+    def bundle(
+        self,
+        out: "str | PathLike[str]",
+        *,
+        tenant: str,
+        states: bool = True,
+        progress: Progress | None = None,
+    ) -> "BundleReport":
+        """
+        Seals the logs of a tenant and writes them into one file that a stranger can check with
+        ``memoriale-verify`` alone: events, sealed bodies, tree, and every checkpoint. The bodies
+        stay sealed, so the file tells nobody what was remembered.
+
+        Args:
+            out: A file, or a folder for it. One that stands there is replaced in one step.
+            tenant: Whose.
+            states: Whether the sealed bodies go into it; without them their hashes are not
+                checked.
+            progress: Called while it works.
+
+        Returns:
+            Where it is, and what it holds. Right: ``audit``.
+
+        Raises:
+            InputError: There can be no file at ``out``.
+            ViolationError: What was sealed before is not in a log any more.
+            UnavailableError: The signing key, the database or the disk cannot be used.
+        """
+        from memoriale.adapters.bundling.collecting import bundle
+
+        services = self.tenant(tenant)
+        self._allow(services, "bundle", Right.AUDIT)
+        logs = (services.log, services.access)
+        return bundle(self._sealing, logs, out, states=states, progress=progress)
 
     def consistency(
         self, old: Note, new: Note, *, tenant: str, verifiers: Sequence[str] = ()

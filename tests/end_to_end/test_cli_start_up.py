@@ -30,7 +30,7 @@ PROMISED = {
     *("tree", "diff"),
     *("sql", "stats", "snapshot", "describe"),
     *("import", "export", "replay", "reconcile", "verify", "doctor", "demo"),
-    *("checkpoint", "consistency", "receipt", "receipt-check", "restored"),
+    *("checkpoint", "consistency", "receipt", "receipt-check", "restored", "bundle"),
     *("who-saw", "what-was-told", "accesses"),
 }
 

@@ -86,6 +86,7 @@ ROWS: Final = [
     row("verify", rights="audit", user=None),
     row("checkpoint", rights="audit", user=None),
     row("receipt", "0", rights="audit", user=None),
+    row("bundle", "--out", "{folder}", rights="audit", user=None),
     row("consistency", "{note}", "{note}", rights="audit", user=None),
     row("key list", rights="admin", user=None),
     row("key rotate", rights="admin", user=None),

@@ -87,6 +87,7 @@ CALLS: Final = [
     call("Ledger.reconcile", lambda p: p.ledger.reconcile("stats", tenant=p.tenant), OPERATE),
     call("Ledger.verify", lambda p: p.ledger.verify(tenant=p.tenant), AUDIT),
     call("Ledger.checkpoint", lambda p: p.ledger.checkpoint(tenant=p.tenant), AUDIT),
+    call("Ledger.bundle", lambda p: p.ledger.bundle(p.folder, tenant=p.tenant), AUDIT),
     call("Ledger.signing_keys", lambda p: p.ledger.signing_keys(tenant=p.tenant), ADMIN),
     call(
         "Ledger.rotate_signing_key", lambda p: p.ledger.rotate_signing_key(tenant=p.tenant), ADMIN
