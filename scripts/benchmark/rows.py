@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psycopg
+from access_log import access_log, access_log_full
 from branches import branches
 from stage import OWNERS, TENANT, Stage, median_ms, peak_mib, result, seconds, sentence
 
@@ -196,6 +197,8 @@ ROWS: dict[str, Row] = {
     "replay-stats": replay_stats,
     "recall": recall,
     "recall-as-of": recall_as_of,
+    "access-log": access_log,
+    "access-log-full": access_log_full,
     "lag": lag,
     "branches": branches,
     "verify": verify,
