@@ -27,6 +27,7 @@ from memoriale.domain.governance import DEPLOYMENT_LOG, DEPLOYMENT_TENANT
 from memoriale.domain.keys import KeyStore
 
 if TYPE_CHECKING:
+    from memoriale.adapters.anchors.opening import Anchors
     from memoriale.adapters.application.accesses import Accesses
     from memoriale.adapters.application.comparing import Comparing
     from memoriale.adapters.application.conversations import Conversations
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from memoriale.adapters.application.recalling import Recalling
     from memoriale.adapters.embedded.server import EmbeddedServer
     from memoriale.adapters.embeddings.cache import EmbeddingCache
+    from memoriale.adapters.sealing.publisher import Publisher
     from memoriale.adapters.sealing.sealing import Sealing
     from memoriale.projections.posted import PostedView
 
@@ -59,7 +61,6 @@ class Infrastructure:
     @cached_property
     def sealing(self) -> "Sealing":
         """What seals the logs of this installation."""
-        from memoriale.adapters.sealing.publisher import Nowhere
         from memoriale.adapters.sealing.sealing import Sealing
         from memoriale.adapters.sealing.signing_key import SigningKey
 
@@ -69,17 +70,40 @@ class Infrastructure:
             SigningKey(settings.signing_key_file, settings.signing_folder),
             settings.tiles_folder,
             lambda: TenantLog(self.datastore, self.keys, DEPLOYMENT_TENANT, DEPLOYMENT_LOG),
-            Nowhere(),
+            self._publisher,
         )
 
+    @cached_property
+    def anchors(self) -> "Anchors":
+        """Outside places of checkpoints."""
+        from memoriale.adapters.anchors.opening import Anchors
+        from memoriale.adapters.anchors.trees import Trees
+
+        settings = self.settings
+        return Anchors(
+            settings.anchor_places, settings.anchors_folder, Trees(settings.tiles_folder)
+        )
+
+    @cached_property
+    def _publisher(self) -> "Publisher":
+        from memoriale.adapters.sealing.publisher import Nowhere
+
+        if not self.settings.anchors:
+            return Nowhere()
+        from memoriale.adapters.anchors.publishing import AnchorPublisher
+
+        return AnchorPublisher(self.anchors)
+
     def close(self) -> None:
-        """Lets go of everything, the embedded server last."""
+        """Lets go of everything; the anchors last, because they may take their time."""
         if "sealing" in self.__dict__:
             self.sealing.close()
         self.datastore.close()
         self.keys.close()
         if self.server is not None:
             self.server.release()
+        if "_publisher" in self.__dict__:
+            self._publisher.close()
 
 
 def build(settings: Settings, *, clock: Callable[[], datetime] | None = None) -> Infrastructure:
@@ -274,6 +298,11 @@ class Tenant:
     def sealing(self) -> "Sealing":
         """What seals its logs, shared with the other tenants."""
         return self._shared.sealing
+
+    @property
+    def anchors(self) -> "Anchors":
+        """Outside places of checkpoints, shared with the other tenants."""
+        return self._shared.anchors
 
     @property
     def views_folder(self) -> Path:

@@ -1,7 +1,7 @@
 """The one place that reads the environment and ``memoriale.toml``."""
 
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import (
@@ -14,11 +14,13 @@ from pydantic import (
 )
 from pydantic_settings import (
     BaseSettings,
+    NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     TomlConfigSettingsSource,
 )
 
+from memoriale.adapters.anchors.places import Places, parse_places, split_setting
 from memoriale.adapters.embeddings.endpoint import API_KEY, BASE_URL, DEFAULT_URL, Endpoint
 from memoriale.domain.errors import InputError
 from memoriale.domain.fields import Limits
@@ -62,6 +64,8 @@ class Settings(BaseSettings):
     """File of the key that wraps all keys; None means one in the key store's folder."""
     signing_key: Path | None = None
     """File of the key that signs checkpoints; None means ``<home>/signing/key``."""
+    anchors: Annotated[tuple[str, ...], NoDecode] = ()
+    """Outside places of checkpoints; in the environment parted by commas or white space."""
     tenant: str = "default"
     user: str | None = None
     agent: str | None = None
@@ -124,6 +128,17 @@ class Settings(BaseSettings):
             raise ValueError(f"names of {', '.join(Right)} with commas between")
         return value
 
+    @field_validator("anchors", mode="before")
+    @classmethod
+    def _split(cls, value: Any) -> Any:
+        return split_setting(value) if isinstance(value, str) else value
+
+    @field_validator("anchors")
+    @classmethod
+    def _known_places(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        parse_places(value)
+        return value
+
     @field_validator(*_PATHS, mode="before")
     @classmethod
     def _not_empty(cls, value: Any) -> Any:
@@ -176,6 +191,16 @@ class Settings(BaseSettings):
     def tiles_folder(self) -> Path:
         """Where the Merkle trees and checkpoints of the logs lie."""
         return self.home / "tiles"
+
+    @property
+    def anchor_places(self) -> Places:
+        """Outside places of checkpoints."""
+        return parse_places(self.anchors)
+
+    @property
+    def anchors_folder(self) -> Path:
+        """What this installation remembers of its anchors."""
+        return self.home / "anchors"
 
     @property
     def cache_folder(self) -> Path:

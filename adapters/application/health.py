@@ -50,6 +50,8 @@ class Status:
         unsealed: Events of the memory log that no checkpoint covers.
         seals: For the memory and the access log its ``head``, how many events are ``sealed`` and
             ``unsealed``, and the ``problem`` that is in the way, if one is.
+        anchors: For each outside place of checkpoints how many sealed events of this tenant it is
+            ``behind``, its ``last_error``, and whether it holds another history (``in_conflict``).
         ahead_seconds: How far the last recorded time is ahead of the database clock.
         views: For each view its ``position`` before this call, and how many events it was
             ``behind``.
@@ -60,6 +62,7 @@ class Status:
     events: int
     unsealed: int
     seals: list[dict[str, Any]]
+    anchors: list[dict[str, Any]]
     ahead_seconds: float
     views: list[dict[str, Any]]
     jobs: list[dict[str, Any]]
@@ -107,6 +110,7 @@ def status(tenant: Tenant, wait: float) -> Status:
         events=head,
         unsealed=seals[0]["unsealed"],
         seals=seals,
+        anchors=_anchors(tenant),
         ahead_seconds=tenant.log.reader.ahead().total_seconds(),
         views=[
             {"view": name, "position": position, "behind": max(0, head - position)}
@@ -128,6 +132,21 @@ def _seal(sealing: "Sealing", log: "TenantLog") -> dict[str, Any]:
         "unsealed": extent.unsealed,
         "problem": None if extent.problem is None else extent.problem.message,
     }
+
+
+def _anchors(tenant: Tenant) -> list[dict[str, Any]]:
+    from memoriale.adapters.anchors.standing import present, standing
+
+    checkpoints = present(tenant.anchors, tenant.sealing, (tenant.log, tenant.access))
+    return [
+        {
+            "anchor": one.anchor,
+            "behind": one.behind,
+            "last_error": one.last_error,
+            "in_conflict": one.in_conflict,
+        }
+        for one in standing(tenant.anchors, checkpoints)
+    ]
 
 
 def _counted(view: "StatsView") -> tuple[dict[str, Any], list[dict[str, Any]]]:

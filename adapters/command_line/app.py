@@ -4,6 +4,7 @@ import typer
 
 from memoriale.adapters.command_line import (
     accesses,
+    anchors,
     branches,
     bundles,
     changes,
@@ -49,6 +50,7 @@ for module in (
     checks,
     proofs,
     bundles,
+    anchors,
     keys,
 ):
     module.register(app)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from typer import Option, Typer
 
@@ -14,6 +14,9 @@ from memoriale.adapters.command_line.output import Page
 
 if TYPE_CHECKING:
     from memoriale.adapters.settings import Settings
+
+
+_SHOWN_APART: Final = ("views", "seals", "anchors", "jobs", "totals")
 
 
 def register(app: Typer) -> None:
@@ -147,7 +150,7 @@ def _administrator(settings: "Settings") -> Iterator[str]:
 
 
 def _show_status(page: Page, found: dict[str, Any]) -> None:
-    page.fields({n: v for n, v in found.items() if n not in ("views", "seals", "jobs", "totals")})
+    page.fields({n: v for n, v in found.items() if n not in _SHOWN_APART})
     page.table(
         ["view", "position", "behind"],
         ([view["view"], view["position"], view["behind"]] for view in found["views"]),
@@ -155,6 +158,11 @@ def _show_status(page: Page, found: dict[str, Any]) -> None:
     for seal in found["seals"]:
         if seal["problem"]:
             page.line(f"the {seal['log']} log is not sealed: {seal['problem']}")
+    for anchor in found["anchors"]:
+        conflict = "; it holds another history" if anchor["in_conflict"] else ""
+        page.line(f"anchor {anchor['anchor']}: {anchor['behind']} events behind{conflict}")
+    if not found["anchors"]:
+        page.line("no anchor: a change is detected only as far as this home is trusted")
     totals = found["totals"]
     counted = {**totals["memories"], **totals["events"]}
     page.table(["what", "number"], counted.items())

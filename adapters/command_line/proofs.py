@@ -55,12 +55,16 @@ def verify(
     sealed: Annotated[
         bool, Option("--sealed", help="Exit code 6 when events are not sealed yet.")
     ] = False,
+    local: Annotated[
+        bool, Option("--local", help="Leave out the checkpoints that anchors hold.")
+    ] = False,
 ) -> None:
     """
     Check every event for changes and holes.
 
     The memory log and the access log are read again and compared with every checkpoint that was
-    signed over them. Exit code 1 when something was changed, is missing or is out of place.
+    signed over them, here and at the anchors. Exit code 1 when something was changed, is missing
+    or is out of place; 6 when an anchor could not be read.
 
     Right: audit.
     """
@@ -73,13 +77,14 @@ def verify(
             checkpoints=notes,
             verifiers=verifier or (),
             all_tenants=all_tenants,
+            anchors=not local,
             progress=progress,
         )
     value = _verified(reports, whole=all_tenants)
     run.output.result(value, lambda page: _show_verify(page, reports))
     if not value["ok"]:
         raise typer.Exit(1)
-    if sealed and value["unsealed"]:
+    if value["unreached"] or (sealed and value["unsealed"]):
         raise typer.Exit(6)
 
 
@@ -208,7 +213,8 @@ def _verified(reports: "list[LogReport]", *, whole: bool) -> dict[str, Any]:
     top = logs[-1] if whole else logs[0]
     bad = next((report for report in reports if not report.ok), None)
     value = {name: top[name] for name in top if name not in ("tenant", "log", "log_id")}
-    value |= {"ok": bad is None, "unsealed": top["unsealed"], "logs": logs}
+    unreached = {anchor: why for log in logs for anchor, why in log["unreached"].items()}
+    value |= {"ok": bad is None, "unsealed": top["unsealed"], "unreached": unreached, "logs": logs}
     if whole:
         value |= {
             "leaves": sum(report.leaves for report in reports),
@@ -226,7 +232,17 @@ def _verified(reports: "list[LogReport]", *, whole: bool) -> dict[str, Any]:
 
 
 def _show_verify(page: Page, reports: "list[LogReport]") -> None:
-    names = ("tenant", "log", "ok", "leaves", "unsealed", "checkpoints", "root", "first_bad_index")
+    names = (
+        "tenant",
+        "log",
+        "ok",
+        "leaves",
+        "unsealed",
+        "checkpoints",
+        "anchored",
+        "root",
+        "first_bad_index",
+    )
     page.table(
         [name.replace("_", " ") for name in names],
         ([getattr(report, name) for name in names] for report in reports),
@@ -239,6 +255,8 @@ def _show_verify(page: Page, reports: "list[LogReport]") -> None:
                 f"{report.log} log: restored from a backup with {restored['events']} events; "
                 f"{restored['lost']} sealed ones were lost"
             )
+    for why in sorted({why for report in reports for why in report.unreached.values()}):
+        page.line(f"not compared: {why}")
 
 
 def _show_proved(page: Page, proved: "ProvedEvent") -> None:

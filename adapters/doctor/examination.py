@@ -6,6 +6,7 @@ from typing import Final
 
 from memoriale.adapters.composition import Infrastructure, Tenant, build
 from memoriale.adapters.doctor import (
+    anchoring,
     functions,
     grants,
     ledger,
@@ -29,6 +30,7 @@ OF_THE_LEDGER: Final[dict[str, Making]] = {
     "schema": ledger.schema,
     "keys": ledger.keys,
     "signing key": signing.signing_key,
+    "anchors": anchoring.anchors,
     "roles": logins.roles,
     "login": logins.login,
     "separate logins": logins.separate_logins,

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final
 from memoriale.adapters.application.stream import LoggedEvent, Streaming
 from memoriale.adapters.composition import VIEW_NAMES, Tenant
 from memoriale.adapters.library.access import LedgerAccess
+from memoriale.adapters.library.anchoring import Anchoring
 from memoriale.adapters.library.memory import Memory
-from memoriale.adapters.library.proving import Progress, Proving, named
+from memoriale.adapters.library.proving import Progress, named
 from memoriale.domain.branches import NO_LIMIT
 from memoriale.domain.errors import BehindError, InputError
 from memoriale.domain.principal import Principal, Right, parse_rights
@@ -24,7 +25,7 @@ PROOFS: Final = "proofs"
 """The view that is files of hashes: rebuilt by ``replay``, asked by ``receipt``."""
 
 
-class Ledger(Proving):
+class Ledger(Anchoring):
     """
     An open ledger. Made by ``memoriale.open``; close it, or use it as a context.
 

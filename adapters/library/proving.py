@@ -1,5 +1,6 @@
 """The auditor's and the key holder's calls on a ledger: checkpoints, receipts, keys, restores."""
 
+import logging
 from collections.abc import Callable, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final
@@ -12,6 +13,7 @@ from memoriale.domain.principal import Right
 from memoriale.domain.text import check_outside_id, check_text, shown
 
 if TYPE_CHECKING:
+    from memoriale.adapters.anchors.outside import OutsideReader
     from memoriale.adapters.application.tenant_log import TenantLog
     from memoriale.adapters.bundling.collecting import BundleReport
     from memoriale.adapters.composition import Tenant
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from memoriale.adapters.sealing.restoring import Restored
     from memoriale.adapters.sealing.sealing import Sealing
     from memoriale.adapters.sealing.signing_key import Rotation
+
+_log = logging.getLogger("memoriale.anchors")
 
 LOGS: Final = ("memory", "access")
 Progress = Callable[[str, int, int], None]
@@ -148,11 +152,12 @@ class Proving(Analysis):
         checkpoints: Sequence[Note] = (),
         verifiers: Sequence[str] = (),
         all_tenants: bool = False,
+        anchors: bool = True,
         progress: Progress | None = None,
     ) -> "list[LogReport]":
         """
         Re-reads every event of both logs, recomputes hashes, places and roots, and compares
-        them with every checkpoint of this machine and with those that are given.
+        them with every checkpoint of this machine, of the anchors, and with those that are given.
 
         Args:
             tenant: Whose.
@@ -160,6 +165,7 @@ class Proving(Analysis):
             verifiers: Public keys to trust for these instead of this installation's.
             all_tenants: Every log that the deployment log knows, and that log itself: one that
                 vanished shows.
+            anchors: Read back what anchors hold; one that cannot be asked is in ``unreached``.
             progress: Called while it works.
 
         Returns:
@@ -178,7 +184,8 @@ class Proving(Analysis):
             self._allow(services, "verify", Right.AUDIT)
         given = self._opened_notes(checkpoints, trusted(self._sealing.key, verifiers))
         outside = [signed.checkpoint for signed in given]
-        verification = Verification(self._sealing, outside)
+        reader = self._outside() if anchors else None
+        verification = Verification(self._sealing, outside, reader)
         if all_tenants:
             reports = self._verified_all(verification, progress)
         else:
@@ -200,7 +207,7 @@ class Proving(Analysis):
         """
         Declares that the database came back from a backup. Every log goes on in a new
         incarnation, under a new origin, and the deployment log says how many sealed events are
-        gone.
+        gone, going by the checkpoints of this machine, of the anchors, and those that are given.
 
         Args:
             reason: Why; sealed.
@@ -221,11 +228,14 @@ class Proving(Analysis):
         check_text("reason", reason)
         by = self._actor(actor)
         given = self._opened_notes(checkpoints, self._sealing.key.verifiers)
+        held, unreached = self._outside().newest()
+        for why in unreached.values():
+            _log.warning("a restore is declared without an anchor: %s", why)
         logs = declare(
             self._sealing,
             self.infrastructure.logins.admin or self.infrastructure.logins.first,
             reason,
-            outside=[signed.checkpoint for signed in given],
+            outside=[*held, *(signed.checkpoint for signed in given)],
             actor=by,
         )
         for answer in self._sealing.seal(targets(logs)):
@@ -269,6 +279,11 @@ class Proving(Analysis):
         by = self._actor(actor)
         return self._sealing.rotate(lost=lost, actor=by)
 
+    def _outside(self) -> "OutsideReader":
+        from memoriale.adapters.anchors.outside import OutsideReader
+
+        return OutsideReader(self.infrastructure.anchors, self._sealing.key.verifiers)
+
     @property
     def _sealing(self) -> "Sealing":
         return self.infrastructure.sealing
@@ -304,7 +319,8 @@ class Proving(Analysis):
         from memoriale.adapters.postgres.logs import find_log
 
         shared, reports = self.infrastructure, []
-        for known in self._sealing.deployment.logs():
+        logs = list(self._sealing.deployment.logs())
+        for known in logs:
             found = find_log(shared.datastore, known.tenant, known.kind)
             if found is None or found.log_id != known.log_id:
                 reports.append(verification.vanished(known, found.log_id if found else None))
@@ -315,6 +331,7 @@ class Proving(Analysis):
             finally:
                 log.close()
         own = self._sealing.deployment_log()
+        reports += verification.vanished_outside([own.log_id, *(log.log_id for log in logs)])
         return [*reports, verification.check(own, named(progress, DEPLOYMENT_LOG))]
 
 

@@ -1,11 +1,13 @@
 """Verify: a log against itself, against its own checkpoints, and against those kept elsewhere."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
 from heapq import merge
 from typing import Any, Final, Self
 from uuid import UUID
 
+from memoriale.adapters.anchors.anchor import log_of
+from memoriale.adapters.anchors.outside import Outside, OutsideReader
 from memoriale.adapters.application.tenant_log import TenantLog
 from memoriale.adapters.notes.checkpoint import Checkpoint
 from memoriale.adapters.postgres.leaves import HASH_BYTES
@@ -34,6 +36,8 @@ class LogReport(VerifyReport):
         log_id: Its id; that of the vanished one when there is none any more.
         incarnation: In which it is; above 1 it came back from a backup.
         restored: For each time what the restore says: events, sealed, lost.
+        anchored: How many of the checkpoints were read back from anchors.
+        unreached: By anchor, why it could not be asked.
     """
 
     tenant: str
@@ -41,6 +45,8 @@ class LogReport(VerifyReport):
     log_id: UUID
     incarnation: int
     restored: list[dict[str, int]]
+    anchored: int = 0
+    unreached: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, found: VerifyReport, **whose: Any) -> Self:
@@ -59,10 +65,16 @@ class Verification:
     Args:
         sealing: Has checkpoints, tiles and the deployment log.
         outside: Checkpoints kept elsewhere, their signatures checked; of any log.
+        anchors: Reads back what anchors hold; None leaves them out.
     """
 
-    def __init__(self, sealing: Sealing, outside: Sequence[Checkpoint] = ()) -> None:
-        self._sealing = sealing
+    def __init__(
+        self,
+        sealing: Sealing,
+        outside: Sequence[Checkpoint] = (),
+        anchors: OutsideReader | None = None,
+    ) -> None:
+        self._sealing, self._anchors = sealing, anchors
         self._outside = outside
         self.used: set[Checkpoint] = set()
         """Those of the outside checkpoints that a log was held against."""
@@ -76,6 +88,7 @@ class Verification:
         tree = self._sealing.sealer.tree(target, stand.incarnation)
         restored = self._sealing.deployment.restored(log.log_id)
         given, problems = self._given(log.log_id, stand.incarnation, restored)
+        anchored = self._anchored(log.log_id, stand.incarnation, restored)
         problems += _rolled_back(tree, stand.incarnation, stand.head)
         found = verify(
             log.reader.rows_as_stored(),
@@ -83,7 +96,11 @@ class Verification:
             tenant=log.tenant,
             log_id=log.log_id,
             expected=merge(
-                _stored(tree), self._noted(target.log_id, stand.incarnation), given, key=_size
+                _stored(tree),
+                self._noted(target.log_id, stand.incarnation),
+                given,
+                anchored.expected,
+                key=_size,
             ),
             locate=lambda held, broken: self._locate(log, tree, held, broken),
             progress=progress,
@@ -97,6 +114,8 @@ class Verification:
             restored=[
                 {"events": one.events, "sealed": one.sealed, "lost": one.lost} for one in restored
             ],
+            anchored=len(anchored.expected),
+            unreached=anchored.unreached,
         )
 
     def vanished(self, known: KnownLog, other: UUID | None = None) -> LogReport:
@@ -121,11 +140,38 @@ class Verification:
             restored=[],
         )
 
+    def vanished_outside(self, known: Iterable[UUID]) -> list[LogReport]:
+        """
+        Reports of logs that an anchor knows as ours, and nobody here.
+
+        Args:
+            known: Ids of the logs that somebody here knows.
+        """
+        if self._anchors is None:
+            return []
+        here, gone = {str(log_id) for log_id in known}, dict[str, Checkpoint]()
+        for checkpoint in self._anchors.newest()[0]:
+            log_id = checkpoint.origin.split("/")[1]
+            if log_id not in here and _is_id(log_id):
+                gone[log_id] = max(gone.get(log_id, checkpoint), checkpoint, key=lambda c: c.size)
+        return [
+            self.vanished(KnownLog("", "", UUID(log_id), 0, checkpoint.size))
+            for log_id, checkpoint in gone.items()
+        ]
+
     def _noted(self, log_id: UUID, incarnation: int) -> list[Expected]:
         known = self._sealing.known(log_id)
         if known is None or known.root is None or known.incarnation != incarnation:
             return []
         return [Expected(known.size, bytes.fromhex(known.root), NOTED)]
+
+    def _anchored(
+        self, log_id: UUID, incarnation: int, restored: Sequence[LedgerRestoredHeader]
+    ) -> Outside:
+        if self._anchors is None:
+            return Outside([], {})
+        log = log_of(origin_of(log_id, incarnation))
+        return self._anchors.of(log, _survivors(incarnation, restored))
 
     def _given(
         self, log_id: UUID, incarnation: int, restored: Sequence[LedgerRestoredHeader]
@@ -245,6 +291,13 @@ def _differs(one: bytes, other: bytes) -> int:
         for number, at in enumerate(pairs)
         if one[at : at + HASH_BYTES] != other[at : at + HASH_BYTES]
     )
+
+
+def _is_id(text: str) -> bool:
+    try:
+        return str(UUID(text)) == text
+    except ValueError:
+        return False
 
 
 def _size(expected: Expected) -> int:

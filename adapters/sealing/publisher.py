@@ -35,9 +35,15 @@ class Publisher(Protocol):
         is logged as a warning.
         """
 
+    def close(self) -> None:
+        """Waits for what is under way, within limits."""
+
 
 class Nowhere:
     """No outside place is configured."""
 
     def publish(self, checkpoints: Sequence[Published]) -> None:
+        """Does nothing."""
+
+    def close(self) -> None:
         """Does nothing."""

@@ -30,7 +30,7 @@ PROMISED = {
     *("tree", "diff"),
     *("sql", "stats", "snapshot", "describe"),
     *("import", "export", "replay", "reconcile", "verify", "doctor", "demo"),
-    *("checkpoint", "consistency", "receipt", "receipt-check", "restored", "bundle"),
+    *("checkpoint", "consistency", "receipt", "receipt-check", "restored", "bundle", "anchors"),
     *("who-saw", "what-was-told", "accesses"),
 }
 

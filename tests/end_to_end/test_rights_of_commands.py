@@ -13,6 +13,7 @@ import typer
 from memoriale.adapters.command_line.app import app
 from memoriale.adapters.command_line.running import run
 from memoriale.adapters.library.ledger import Ledger
+from memoriale.adapters.notes.verifier_keys import Algorithm, VerifierKey
 from memoriale.domain.principal import ALL_RIGHTS, Right
 from tests.fixtures.ledger import HASHING
 from tests.fixtures.postgres import Database
@@ -25,6 +26,9 @@ WITHOUT_RIGHTS: Final = {"version", "config show", "describe", "demo", "receipt-
 UNRECORDED: Final = {"stop", "migrate"}
 """They act on the installation itself, where there may be no log yet or any more."""
 REFUSED_UNRECORDED: Final = UNRECORDED | {"doctor"}
+NOBODY_ANSWERS: Final = "witness+http://127.0.0.1:1#" + str(
+    VerifierKey("w", bytes(32), Algorithm.COSIGNATURE)
+)
 DONE: Final = (0, 1, 6)
 """Exit codes of a command that was allowed: done, or done with findings."""
 
@@ -85,6 +89,9 @@ ROWS: Final = [
     row("reconcile", rights="operate", user=None),
     row("verify", rights="audit", user=None),
     row("checkpoint", rights="audit", user=None),
+    row("anchors", rights="audit", user=None),
+    row("witness push", rights="operate", user=None),
+    row("witness verify", rights="audit", user=None),
     row("receipt", "0", rights="audit", user=None),
     row("bundle", "--out", "{folder}", rights="audit", user=None),
     row("consistency", "{note}", "{note}", rights="audit", user=None),
@@ -176,6 +183,7 @@ def prepared(
         "MEMORIALE_EMBEDDER": HASHING,
         "MEMORIALE_WAIT": "60",
         "MEMORIALE_TENANT": tenant,
+        "MEMORIALE_ANCHORS": NOBODY_ANSWERS,
     }
     for name, value in environment.items():
         monkeypatch.setenv(name, value)

@@ -86,6 +86,8 @@ CALLS: Final = [
     call("Ledger.replay", lambda p: p.ledger.replay("stats", tenant=p.tenant), OPERATE),
     call("Ledger.reconcile", lambda p: p.ledger.reconcile("stats", tenant=p.tenant), OPERATE),
     call("Ledger.verify", lambda p: p.ledger.verify(tenant=p.tenant), AUDIT),
+    call("Ledger.anchors", lambda p: p.ledger.anchors(tenant=p.tenant), AUDIT),
+    call("Ledger.witness_keys", lambda p: p.ledger.witness_keys(tenant=p.tenant), AUDIT),
     call("Ledger.checkpoint", lambda p: p.ledger.checkpoint(tenant=p.tenant), AUDIT),
     call("Ledger.bundle", lambda p: p.ledger.bundle(p.folder, tenant=p.tenant), AUDIT),
     call("Ledger.signing_keys", lambda p: p.ledger.signing_keys(tenant=p.tenant), ADMIN),
@@ -95,6 +97,8 @@ CALLS: Final = [
     *(
         Call(f"Ledger.{name}", frozenset({right}), make, finds=False)
         for name, right, make in (
+            ("push", OPERATE, lambda p: p.ledger.push(tenant=p.tenant)),
+            ("witnessed", AUDIT, lambda p: p.ledger.witnessed(tenant=p.tenant)),
             ("receipt", AUDIT, lambda p: p.ledger.receipt(99, tenant=p.tenant)),
             ("consistency", AUDIT, lambda p: p.ledger.consistency("a", "b", tenant=p.tenant)),
             ("restored", ADMIN, lambda p: p.ledger.restored("", tenant=p.tenant)),

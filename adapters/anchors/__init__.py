@@ -1,0 +1,1 @@
+"""Outside places of checkpoints: folders, object stores, git, witnesses, time stamps."""
