@@ -27,9 +27,13 @@ class Trees:
         return self._folder.joinpath(*origin.split("/")[1:])
 
     def origins(self) -> list[str]:
-        """Every log and incarnation that was ever sealed here."""
-        found = sorted(self._folder.glob("*/*/checkpoint"))
-        return [f"memoriale/{path.parts[-3]}/{path.parts[-2]}" for path in found]
+        """Every log that was sealed here, in the last incarnation in which it was."""
+        last: dict[str, int] = {}
+        for path in self._folder.glob("*/*/checkpoint"):
+            log, incarnation = path.parts[-3], path.parts[-2]
+            if incarnation.isdecimal():
+                last[log] = max(last.get(log, 0), int(incarnation))
+        return [f"memoriale/{log}/{incarnation}" for log, incarnation in sorted(last.items())]
 
     def latest(self, origin: str) -> Published | None:
         """

@@ -164,6 +164,20 @@ def test_what_an_anchor_missed_is_caught_up_at_the_next_seal(
     assert (mount / path_of(log.checkpoint(7))).is_file()
 
 
+def test_an_earlier_incarnation_is_left_alone(make_log: MakeLog, folder: Path) -> None:
+    """After a declared restore nothing more is handed over for the incarnation before, whose last
+    checkpoint here may be an older one than the anchor has."""
+    log = make_log()
+    anchors = anchors_of(log, str(folder))
+    log.sealed(4)
+    restored = LocalLog(log.trees.of(ORIGIN).parents[1], origin=ORIGIN[:-1] + "2")
+    present = restored.sealed(2)
+    LocalLog(log.trees.of(ORIGIN).parents[1], origin=OTHER[:-1] + "9").sealed(3)
+    tenth = LocalLog(log.trees.of(ORIGIN).parents[1], origin=OTHER[:-1] + "10").sealed(5)
+    behind = Handing(anchors, anchors.places.places[0]).behind()
+    assert sorted(behind, key=lambda one: one.size) == [present, tenth]
+
+
 def test_every_spares_an_anchor(make_log: MakeLog, folder: Path) -> None:
     """With every=SECONDS an anchor is used once in that time, by however many processes."""
     log = make_log()
