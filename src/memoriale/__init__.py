@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from memoriale.adapters.library.ledger import Ledger
     from memoriale.adapters.library.memory import Memory
     from memoriale.adapters.library.stores.entities import EntityMemory
+    from memoriale.adapters.library.stores.procedures import ProcedureMemory
     from memoriale.adapters.library.stores.sessions import SessionManager
     from memoriale.domain.chat import ChatMessage, ModelProvider, ModelReply, ToolCall
+    from memoriale.domain.payloads import ProcedureStep
     from memoriale.domain.principal import Principal, Right
     from memoriale.domain.receipt import Receipt
     from memoriale.domain.stores.entities import (
@@ -32,6 +34,12 @@ if TYPE_CHECKING:
         EntityEvent,
         EntityFact,
         EntityRelationship,
+    )
+    from memoriale.domain.stores.procedures import (
+        NewProcedure,
+        Procedure,
+        ProcedureMemoryConfig,
+        ProceduresConfig,
     )
     from memoriale.domain.stores.sessions import Session
     from memoriale.domain.tokens import CharacterCounter, TokenCounter
@@ -59,7 +67,13 @@ __all__ = [
     "MissingRightError",
     "ModelProvider",
     "ModelReply",
+    "NewProcedure",
     "Principal",
+    "Procedure",
+    "ProcedureMemory",
+    "ProcedureMemoryConfig",
+    "ProcedureStep",
+    "ProceduresConfig",
     "Receipt",
     "RefusedError",
     "Right",
@@ -97,6 +111,12 @@ _LAZY = {
     "ChatMessage": "memoriale.domain.chat",
     "ModelProvider": "memoriale.domain.chat",
     "ModelReply": "memoriale.domain.chat",
+    "NewProcedure": "memoriale.domain.stores.procedures",
+    "Procedure": "memoriale.domain.stores.procedures",
+    "ProcedureMemory": "memoriale.adapters.library.stores.procedures",
+    "ProcedureMemoryConfig": "memoriale.domain.stores.procedures",
+    "ProceduresConfig": "memoriale.domain.stores.procedures",
+    "ProcedureStep": "memoriale.domain.payloads",
     "Receipt": "memoriale.domain.receipt",
     "Right": "memoriale.domain.principal",
     "Session": "memoriale.domain.stores.sessions",

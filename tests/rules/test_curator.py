@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import pytest
 
@@ -15,56 +15,20 @@ from memoriale.adapters.library.stores.decisions import DecisionLog
 from memoriale.adapters.library.stores.facts import UserFacts
 from memoriale.adapters.library.stores.files import FileMemory
 from memoriale.adapters.library.stores.learnings import LearnedKnowledge
-from memoriale.domain.chat import ChatMessage, ModelReply
-from memoriale.domain.events import Body, Header, NewEvent, ReasonCode, SourceTier
-from memoriale.domain.holds import HOLD_KIND, HoldPlaced
+from memoriale.domain.events import ReasonCode, SourceTier
 from memoriale.domain.memory import MemoryState
-from memoriale.domain.record import Columns
 from memoriale.domain.steps import Slice
 from memoriale.domain.stores import curation as rules
 from memoriale.domain.stores.curation import Curated
+from tests.fixtures.holds import hold
+from tests.fixtures.scripted import Scripted
 from tests.rules.planting import Planted
-
-
-class Scripted:
-    """A model that answers what it is told to, and remembers what it was asked."""
-
-    model_id = "scripted/1"
-
-    def __init__(self, reply: Callable[[str], str]) -> None:
-        self.reply, self.asked = reply, ""
-
-    def generate(self, messages: list[ChatMessage], **settings: Any) -> ModelReply:
-        """The reply to the last message."""
-        self.asked = messages[-1].text()
-        return ModelReply(text=self.reply(self.asked), model=self.model_id)
 
 
 @pytest.fixture
 def handle(alice: Memory) -> Memory:
     """Alice with an agent."""
     return alice.rebound(alice.principal.with_(agent="clerk"))
-
-
-def hold(memory: Memory, type_: str = "user") -> None:
-    """Places a legal hold on an owner through the domain."""
-    log = memory.services.log
-    subject = memory.principal.identity(type_)
-    assert subject is not None
-    owner = log.identities.key(subject)
-    stamp = log.identities.stamp(memory.principal, None, None)
-    columns = Columns(
-        **stamp.fields(),
-        event_id=uuid4(),
-        stream_id=uuid4(),
-        stream_version=1,
-        topic=HoldPlaced.TOPIC,
-        schema_version=1,
-        kind=HOLD_KIND,
-        owner=owner.pseudonym,
-        owner_type=type_,
-    )
-    log.save([NewEvent(HoldPlaced(header=Header(), body=Body()), columns, (owner,))])
 
 
 def fill(memory: Memory) -> None:
