@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from memoriale.domain.errors import CorruptViewError, ForkedHandleError
 from memoriale.projections.recall.lance_errors import lance_errors, once_more
+from memoriale.projections.recall.lance_memory import give_back, lancedb, shared_session
 from memoriale.projections.recall.schema import (
     COLUMNS,
     LACKING,
@@ -25,6 +26,8 @@ from memoriale.projections.recall.schema import (
 _MOST_FRAGMENTS: Final = 32
 """Each commit adds one, and after 300 a commit costs ten times more."""
 _MOST_UNINDEXED: Final = 2_000
+_MOST_UNINDEXED_MEANWHILE: Final = 100_000
+"""In the middle of a long posting: each merge reads through what is not indexed."""
 _KEPT: Final = timedelta(minutes=10)
 """How long files of earlier versions stay for readers that have them open."""
 
@@ -180,7 +183,7 @@ class VersionTable:
             words = self._table.index_stats(WORDS_INDEX)
         most = _MOST_UNINDEXED
         if more_to_come:
-            most = max(most, words.num_indexed_rows // 2)
+            most = max(most, min(_MOST_UNINDEXED_MEANWHILE, words.num_indexed_rows // 2))
         many = self.fragments() >= _MOST_FRAGMENTS and not more_to_come
         due: bool = many or words.num_unindexed_rows > most
         if due:
@@ -195,6 +198,7 @@ class VersionTable:
         """
         with lance_errors(self.folder):
             self._table.optimize(cleanup_older_than=_KEPT, delete_unverified=True)
+        give_back()
 
     def fragments(self) -> int:
         """Number of files that the rows are in."""
@@ -301,7 +305,7 @@ def _connection(folder: Path) -> Any:
             "LanceDB was used before os.fork and cannot be used in the child process; recall "
             "there from a process that was started anew, as multiprocessing's 'spawn' does."
         )
-    import lancedb
-
     # The default never sees what another handle wrote.
-    return lancedb.connect(str(folder), read_consistency_interval=timedelta(0))
+    return lancedb().connect(
+        str(folder), read_consistency_interval=timedelta(0), session=shared_session()
+    )
