@@ -28,7 +28,7 @@ KINDS: Final[dict[str, Kind]] = {
 SETTING: Final = "MEMORIALE_ANCHORS"
 ALLOWED: Final = (
     "folders (/path or file:///path), s3://bucket/path, gs://bucket/path, "
-    "az://account/container/path, git+file:///repository, git+ssh://host/repository, "
+    "az://container/path, git+file:///repository, git+ssh://host/repository, "
     "git+https://host/repository, witness+https://host/path#verifier-key, "
     "rfc3161+https://host/path#roots.pem, quorum=K and every=SECONDS"
 )

@@ -21,7 +21,7 @@ LOG_KEY = str(VerifierKey("log.example", bytes(32), Algorithm.ED25519))
         ("file:///srv/my%20anchor", "folder", "/srv/my anchor", ""),
         ("s3://bucket/a/b/", "objects", "s3://bucket/a/b", ""),
         ("gs://bucket", "objects", "gs://bucket", ""),
-        ("az://account/container/a", "objects", "az://account/container/a", ""),
+        ("az://container/a", "objects", "az://container/a", ""),
         ("git+file:///srv/a.git", "git", "file:///srv/a.git", "memoriale"),
         ("git+ssh://git@host:22/a.git#proofs", "git", "ssh://git@host:22/a.git", "proofs"),
         (f"witness+https://w.example/p/#{WITNESS}", "witness", "https://w.example/p", WITNESS),
