@@ -11,7 +11,7 @@ from memoriale.projections.recall.table import VersionTable
 
 MOST_BYTES: Final = 256 * 2**20
 """
-Memory for the shelves of a view; those used longest ago go first. A row takes about 150 bytes,
+Memory for the shelves of a view; those used longest ago go first. A row takes about 170 bytes,
 so this holds partitions of more than a million rows. For one that is larger LanceDB's indexes
 propose candidates.
 """
