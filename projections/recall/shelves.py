@@ -63,7 +63,9 @@ class Shelves:
             if partition in self._too_large and not whole:
                 return None
             # Out of the kept ones until it is complete: what fails halfway is made again.
-            shelf = self._kept.pop(partition, None) or Shelf(self._width, self.scratch)
+            shelf = self._kept.pop(partition, None)
+            if shelf is None:
+                shelf = Shelf(self._width, self.scratch)
             if shelf.position < position:
                 most_bytes = None if whole else self._most_bytes
                 self._catch_up(shelf, partition, position, most_bytes)

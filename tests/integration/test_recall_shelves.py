@@ -176,6 +176,14 @@ def test_partitions_used_longest_ago_go_first(tmp_path: Path) -> None:
     assert len(whole) == 200
 
 
+def test_an_empty_partition_is_read_once(tmp_path: Path) -> None:
+    """A partition without rows is kept too: asking again reads nothing."""
+    view = posted(tmp_path, History())
+    first = view.shelves.get(MINE_ALONE, 1, whole=False)
+    assert first is not None
+    assert view.shelves.get(MINE_ALONE, 1, whole=False) is first
+
+
 def test_words_of_hidden_rows_take_no_ones_place(tmp_path: Path) -> None:
     """An answer as of a point stays when many words alike are remembered later."""
     history = History()
