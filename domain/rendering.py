@@ -1,7 +1,10 @@
 """Memory as it is shown to a language model: as quoted data that cannot be taken for orders."""
 
+import json
 import re
 from typing import Final
+
+from memoriale.domain.values import JsonValue
 
 _ESCAPES: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _SPECIAL: Final = re.compile(r"[&<>]|`{3,}|~{3,}|\[(?=/?(?:INST|SYS|system|user|assistant)\b)")
@@ -30,6 +33,11 @@ def bullet(text: str, *marks: str) -> str:
     """
     told = " ".join(f"[{mark}]" for mark in marks if mark)
     return f"- {told} {quoted(text)}" if told else f"- {quoted(text)}"
+
+
+def in_words(value: JsonValue) -> str:
+    """A value in words: a text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _escaped(found: str) -> str:

@@ -1,21 +1,17 @@
 """Which entities a text is about, and how they are told to a language model."""
 
-import json
 from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
-from pydantic import JsonValue
-
-from memoriale.domain.rendering import quoted
+from memoriale.domain.rendering import in_words, quoted
 from memoriale.domain.stores.context import Line
 from memoriale.domain.stores.entities import ENTITY, Entity, EntityRelationship, Known, name_key
-from memoriale.domain.stores.matching import Words, relevances
+from memoriale.domain.stores.matching import Named, Words, best_named
 
 SHOWN_ENTITIES: Final = 10
 SHOWN_STATEMENTS: Final = 3
 """Facts, events and relations of one entity in a prompt, of each."""
-_NAME_WEIGHT: Final = 2.0
 
 
 def relevant(known: Sequence[Known], query: str, words: Words) -> list[Known]:
@@ -23,13 +19,15 @@ def relevant(known: Sequence[Known], query: str, words: Words) -> list[Known]:
     Those that share a word with a text, best first: in what is known of them, and above all in
     their names. An entity whose name or id is the whole text comes before all others.
     """
-    entities = [one.entity for one in known]
-    told = relevances(query, [_all_words(entity) for entity in entities], words)
-    named = relevances(query, [entity.name for entity in entities], words)
-    meant = [name_key(query) in (e.entity_id, name_key(e.name)) for e in entities]
-    scores = [(whole, a + _NAME_WEIGHT * b) for whole, a, b in zip(meant, told, named, strict=True)]
-    order = sorted(range(len(known)), key=lambda place: scores[place], reverse=True)
-    return [known[place] for place in order if scores[place] > (False, 0.0)]
+    among = [
+        Named(
+            frozenset((name_key(one.entity.entity_id), name_key(one.entity.name))),
+            one.entity.name,
+            _all_words(one.entity),
+        )
+        for one in known
+    ]
+    return [known[place] for place in best_named(query, among, words, name_key)]
 
 
 def newest(known: Sequence[Known]) -> list[Known]:
@@ -66,7 +64,7 @@ def told(entity: Entity, most: int) -> tuple[str, set[UUID]]:
     shown = [statement for sort in sorts for statement in sort[::-1][:most]]
     parts = [
         *([] if entity.description is None else [entity.description]),
-        *(f"{name}: {words_of(value)}" for name, value in entity.properties.items()),
+        *(f"{name}: {in_words(value)}" for name, value in entity.properties.items()),
         *(text for _, text in shown),
     ]
     more = sum(map(len, sorts)) - len(shown)
@@ -75,11 +73,6 @@ def told(entity: Entity, most: int) -> tuple[str, set[UUID]]:
         words.append(f"({more} more; search_entities lists them)")
     line = f"- {head}: {' | '.join(words)}" if words else f"- {head}"
     return line, {memory_id for memory_id, _ in shown}
-
-
-def words_of(value: JsonValue) -> str:
-    """A property in words."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _relation(relation: EntityRelationship) -> str:
@@ -92,7 +85,7 @@ def _all_words(entity: Entity) -> str:
         entity.name,
         entity.entity_type,
         entity.description,
-        *(f"{name} {words_of(value)}" for name, value in entity.properties.items()),
+        *(f"{name} {in_words(value)}" for name, value in entity.properties.items()),
         *(fact.fact for fact in entity.facts),
         *(event.event for event in entity.events),
         *(f"{r.type} {r.description or ''}" for r in entity.relationships),

@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 Words = Callable[[str], Sequence[str]]
@@ -10,6 +11,7 @@ Words = Callable[[str], Sequence[str]]
 
 SATURATION: Final = 1.2
 LENGTH_WEIGHT: Final = 0.75
+NAME_WEIGHT: Final = 2.0
 
 
 def relevances(query: str, texts: Sequence[str], words: Words) -> list[float]:
@@ -37,6 +39,46 @@ def relevances(query: str, texts: Sequence[str], words: Words) -> list[float]:
         )
         for document, length in zip(documents, lengths, strict=True)
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """
+    Something that is looked for by its name.
+
+    Args:
+        keys: Its id, and its name in the form in which whole names are compared.
+        name: Its name.
+        text: All that is known of it, with the name.
+    """
+
+    keys: frozenset[str]
+    name: str
+    text: str
+
+
+def best_named(
+    query: str, among: Sequence[Named], words: Words, key_of: Callable[[str], str]
+) -> list[int]:
+    """
+    The places of those that share a word with a question, best first: a word of the name counts
+    more. What has the whole question for a name or id comes before all others.
+
+    Args:
+        query: The question.
+        among: What is looked at.
+        words: Splits texts.
+        key_of: The form in which whole names are compared.
+    """
+    told = relevances(query, [one.text for one in among], words)
+    named = relevances(query, [one.name for one in among], words)
+    whole = key_of(query)
+    scores = [
+        (whole in one.keys, a + NAME_WEIGHT * b)
+        for one, a, b in zip(among, told, named, strict=True)
+    ]
+    found = [place for place, score in enumerate(scores) if score > (False, 0.0)]
+    return sorted(found, key=lambda place: scores[place], reverse=True)
 
 
 def _weight(holding: int, documents: int) -> float:

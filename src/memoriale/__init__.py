@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from memoriale.adapters.library.ledger import Ledger
     from memoriale.adapters.library.memory import Memory
     from memoriale.adapters.library.stores.entities import EntityMemory
+    from memoriale.adapters.library.stores.graph import GraphMemory
+    from memoriale.adapters.library.stores.ledger_graph import LedgerGraph
     from memoriale.adapters.library.stores.procedures import ProcedureMemory
     from memoriale.adapters.library.stores.sessions import SessionManager
     from memoriale.domain.chat import ChatMessage, ModelProvider, ModelReply, ToolCall
@@ -34,6 +36,11 @@ if TYPE_CHECKING:
         EntityEvent,
         EntityFact,
         EntityRelationship,
+    )
+    from memoriale.domain.stores.graph import (
+        GraphMemoryConfig,
+        GraphMemoryFeatureConfig,
+        GraphStore,
     )
     from memoriale.domain.stores.procedures import (
         NewProcedure,
@@ -59,9 +66,14 @@ __all__ = [
     "EntityMemory",
     "EntityRelationship",
     "ForkedHandleError",
+    "GraphMemory",
+    "GraphMemoryConfig",
+    "GraphMemoryFeatureConfig",
+    "GraphStore",
     "ImportInterruptedError",
     "InputError",
     "Ledger",
+    "LedgerGraph",
     "MemorialeError",
     "Memory",
     "MissingRightError",
@@ -103,8 +115,13 @@ _LAZY = {
     "EntityFact": "memoriale.domain.stores.entities",
     "EntityMemory": "memoriale.adapters.library.stores.entities",
     "EntityRelationship": "memoriale.domain.stores.entities",
+    "GraphMemory": "memoriale.adapters.library.stores.graph",
+    "GraphMemoryConfig": "memoriale.domain.stores.graph",
+    "GraphMemoryFeatureConfig": "memoriale.domain.stores.graph",
+    "GraphStore": "memoriale.domain.stores.graph",
     "ImportInterruptedError": "memoriale.adapters.importing.report",
     "Ledger": "memoriale.adapters.library.ledger",
+    "LedgerGraph": "memoriale.adapters.library.stores.ledger_graph",
     "Memory": "memoriale.adapters.library.memory",
     "Principal": "memoriale.domain.principal",
     "CharacterCounter": "memoriale.domain.tokens",

@@ -1,6 +1,5 @@
 """``UserProfile``: who a user is, field by field."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,7 +12,7 @@ from memoriale.domain.commands import Remember
 from memoriale.domain.events import ReasonCode, SourceTier
 from memoriale.domain.fields import choice
 from memoriale.domain.payloads import ProfileField
-from memoriale.domain.rendering import quoted
+from memoriale.domain.rendering import in_words, quoted
 from memoriale.domain.stores.context import Section, line_of
 from memoriale.domain.stores.ending import end_all
 from memoriale.domain.stores.profile import (
@@ -139,7 +138,7 @@ class UserProfile(Store):
         current = [] if seen is None else seen.current(PROFILE_FIELD)
         lines = [
             line_of(
-                state, f"- {quoted(state.payload.field)}: {quoted(_words(state.payload.value))}"
+                state, f"- {quoted(state.payload.field)}: {quoted(in_words(state.payload.value))}"
             )
             for state in sorted(current, key=place_of)
             if isinstance(state.payload, ProfileField)
@@ -187,12 +186,8 @@ class UserProfile(Store):
     ) -> Remember:
         return self._command(
             memory,
-            f"{name}: {_words(value)}",
+            f"{name}: {in_words(value)}",
             kind=PROFILE_FIELD,
             details={"field": name, "value": value, "custom": custom},
             **shared,
         )
-
-
-def _words(value: JsonValue) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
