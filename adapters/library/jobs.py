@@ -94,10 +94,15 @@ class LedgerJobs:
             The jobs that were worked on, as they stand now.
         """
         from memoriale.adapters.extraction.jobs import extraction_handlers
+        from memoriale.adapters.extraction.summarizing import summary_handlers
         from memoriale.adapters.library.stores.job_handlers import handlers
 
         services = self._allowed(tenant, "jobs.run")
-        known = {**handlers(self._memory), **extraction_handlers(self._memory, self._model)}
+        known = {
+            **handlers(self._memory),
+            **extraction_handlers(self._memory, self._model),
+            **summary_handlers(self._memory, self._model),
+        }
         done = services.jobs.run_due(known, limit=limit)
         return [_record(job) for job in done]
 

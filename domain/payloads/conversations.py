@@ -1,6 +1,7 @@
 """What is remembered of conversations: their messages and summaries, and an agent's notebook."""
 
 from typing import ClassVar
+from uuid import UUID
 
 from pydantic import JsonValue
 
@@ -31,6 +32,10 @@ class Summary(Payload):
     first_index: int | None = None
     last_index: int | None = None
     """Indices of the first and last message that it covers."""
+    made_from: tuple[UUID, ...] = ()
+    """The earlier summaries that it was made from, and so what they knew."""
+    excerpts: bool = False
+    """Whether it is put together from excerpts, because no model wrote it."""
 
 
 class FileEntry(Payload):

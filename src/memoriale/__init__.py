@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from memoriale.adapters.library.stores.ledger_graph import LedgerGraph
     from memoriale.adapters.library.stores.procedures import ProcedureMemory
     from memoriale.adapters.library.stores.sessions import SessionManager
+    from memoriale.adapters.library.stores.summaries import Summaries
     from memoriale.domain.chat import ChatMessage, ModelProvider, ModelReply, ToolCall
     from memoriale.domain.payloads import ProcedureStep
     from memoriale.domain.principal import Principal, Right
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
         ProceduresConfig,
     )
     from memoriale.domain.stores.sessions import Session
+    from memoriale.domain.stores.summaries import SummaryConfig, SummaryEntry
     from memoriale.domain.tokens import CharacterCounter, TokenCounter
 
 __all__ = [
@@ -91,6 +93,9 @@ __all__ = [
     "Right",
     "Session",
     "SessionManager",
+    "Summaries",
+    "SummaryConfig",
+    "SummaryEntry",
     "TokenCounter",
     "ToolCall",
     "UnavailableError",
@@ -138,6 +143,9 @@ _LAZY = {
     "Right": "memoriale.domain.principal",
     "Session": "memoriale.domain.stores.sessions",
     "SessionManager": "memoriale.adapters.library.stores.sessions",
+    "Summaries": "memoriale.adapters.library.stores.summaries",
+    "SummaryConfig": "memoriale.domain.stores.summaries",
+    "SummaryEntry": "memoriale.domain.stores.summaries",
     "TokenCounter": "memoriale.domain.tokens",
     "ToolCall": "memoriale.domain.chat",
 }

@@ -1,12 +1,11 @@
 """``SessionManager``: conversations with their history and their state."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from memoriale.adapters.application.conversations import Known
-from memoriale.adapters.application.reading import AsOf, Pin
+from memoriale.adapters.application.reading import AsOf
 from memoriale.adapters.library.memory import Memory
-from memoriale.adapters.library.stores.base import Store
+from memoriale.adapters.library.stores.entering import Entered, SessionStore
 from memoriale.adapters.library.stores.parsing import parsed
 from memoriale.adapters.tokens import default_counter
 from memoriale.domain.chat import ChatMessage
@@ -14,7 +13,7 @@ from memoriale.domain.commands import Remember
 from memoriale.domain.errors import InputError
 from memoriale.domain.memory import MemoryState
 from memoriale.domain.principal import Right
-from memoriale.domain.sessions import SessionState, unknown_session, unusable_session
+from memoriale.domain.sessions import unusable_session
 from memoriale.domain.steps import Make
 from memoriale.domain.stores.sessions import (
     MAX_MESSAGES,
@@ -34,7 +33,7 @@ MOST: Final = 100_000
 Turns = Sequence[ChatMessage | Mapping[str, Any]]
 
 
-class SessionManager(Store):
+class SessionManager(SessionStore):
     """
     Conversations. Their messages are memories of kind ``message``; none is ever deleted, the
     history shows the newest ones. A session belongs to the user for whom it was opened, and
@@ -208,52 +207,7 @@ class SessionManager(Store):
         )
         return updated.state
 
-    def _named(self, session_id: str | None, user_id: str | None) -> Memory:
-        """The handle as the user, in the session."""
-        memory = self._as(user=user_id)
-        bound = self.storage.principal.session
-        if session_id is None or session_id == bound:
-            self._owner(memory, "session")
-            return memory
-        if bound is not None:
-            return self._as(user=user_id, session=session_id)
-        # Its user decides who may use a session, so naming one takes no right of its own.
-        return memory.rebound(memory.principal.with_(session=session_id))
-
-    def _entered(self, memory: Memory, command: str, as_of: AsOf) -> "_Entered | None":
-        """The session as its user sees it; None when there is none that the caller may use."""
-        memory.allow(command, Right.USE)
-        services = memory.services
-        pin = services.reading.pin(as_of)
-        known = services.conversations.find(
-            str(memory.principal.session), memory.branch_view(), pin.limit
-        )
-        if known is None or known.session is None:
-            return None
-        user = self._user_of(memory, known)
-        if user is None:
-            return None
-        return _Entered(user, known, known.session, pin)
-
-    def _user_of(self, memory: Memory, known: Known) -> Memory | None:
-        if known.user is None:
-            return memory
-        names = memory.services.log.identities.names([known.user])
-        user = names.get(known.user)
-        if user is None:
-            return None
-        if memory.principal.user is None and Right.OPERATE in memory.principal.rights:
-            acting = self._as(user=user.id)
-            return acting.rebound(acting.principal.with_(session=memory.principal.session))
-        return memory if memory.principal.user == user.id else None
-
-    def _required(self, memory: Memory, command: str, as_of: AsOf) -> "_Entered":
-        entered = self._entered(memory, command, as_of)
-        if entered is None:
-            raise unknown_session(str(memory.principal.session))
-        return entered
-
-    def _session(self, entered: "_Entered", as_of: AsOf) -> Session:
+    def _session(self, entered: Entered, as_of: AsOf) -> Session:
         states, turns = self._history(entered, "session.show", as_of, None)
         session, principal = entered.session, entered.memory.principal
         times = [session.changed_at, *(state.created_at for state in states)]
@@ -267,7 +221,7 @@ class SessionManager(Store):
         )
 
     def _history(
-        self, entered: "_Entered", command: str, as_of: AsOf, limit: int | None
+        self, entered: Entered, command: str, as_of: AsOf, limit: int | None
     ) -> tuple[list[MemoryState], list[ChatMessage]]:
         window = self._window(limit)
         states, turns = self._newest(entered, window.most, entered.pin.index)
@@ -277,7 +231,7 @@ class SessionManager(Store):
         return shown, [turns[place] for place in places]
 
     def _newest(
-        self, entered: "_Entered", most: int, last: int
+        self, entered: Entered, most: int, last: int
     ) -> tuple[list[MemoryState], list[ChatMessage]]:
         memory = entered.memory
         states = memory.services.conversations.messages(
@@ -295,7 +249,7 @@ class SessionManager(Store):
 
     def _given(
         self,
-        entered: "_Entered",
+        entered: Entered,
         command: str,
         states: Sequence[MemoryState],
         index: int,
@@ -318,12 +272,3 @@ class SessionManager(Store):
         except InputError as error:
             error.field = f"messages[{place}].{error.field}"
             raise
-
-
-class _Entered(NamedTuple):
-    """A session that the caller may use, on the handle of its user, and the point of the read."""
-
-    memory: Memory
-    known: Known
-    session: SessionState
-    pin: Pin
