@@ -156,8 +156,8 @@ class _Roots:
         self.tree, self.problems, self.expected = tree, problems, expected
         self.locate = locate or (lambda held, broken: None)
         self.sealed = self.compared = self.lost = 0
-        self._held = 0
-        """The largest size whose root was as it was signed."""
+        self._held: dict[str, int] = {}
+        """By source the largest size whose root was as it was signed: sources may contradict."""
         self.next = next(expected, None)
         self.compare()
 
@@ -188,17 +188,18 @@ class _Roots:
         self.compared += 1
         self.sealed = expected.size
         if self.tree.root() == root:
-            self._held = expected.size
+            self._held[expected.source] = expected.size
             return
         first = self.problems.first
         if first is not None and first < expected.size:
             # What is known to be wrong already explains it.
             return
-        index = self.locate(self._held, expected.size)
+        held = self._held.get(expected.source, 0)
+        index = self.locate(held, expected.size)
         where = f"{expected.source}, over {expected.size} events"
         if index is None:
             detail = f"it or a later one is not what was sealed in {where}"
-            self.problems.add(self._held, "not_what_was_sealed", detail)
+            self.problems.add(held, "not_what_was_sealed", detail)
         else:
             detail = f"it is not the event that was sealed in {where}"
             self.problems.add(index, "not_what_was_sealed", detail)
