@@ -1,4 +1,4 @@
-"""``Runner``: keeps the views of tenants posted, beside other runners that stand by."""
+"""``Runner``: keeps views posted and logs sealed, beside other runners."""
 
 import os
 import threading
@@ -11,7 +11,8 @@ from memoriale.adapters.composition import VIEW_NAMES
 from memoriale.adapters.library.ledger import Ledger
 from memoriale.adapters.postgres.locks import AdvisoryLocks
 from memoriale.adapters.runner.duty import Duty, Health
-from memoriale.domain.errors import InputError
+from memoriale.adapters.runner.sealing import SealingWorker
+from memoriale.domain.errors import InputError, MemorialeError
 
 _NAP: Final = 0.5
 
@@ -26,19 +27,29 @@ class Runner:
     view's folder and at the position that its writer expects. Posting is what a read does
     before it answers; it changes no record and needs no right.
 
-    Use it as a context, or call ``start`` and ``stop``. One thread for each view name.
+    It also seals the memory and access logs of these tenants, at most a second or a thousand
+    events after they were written.
+
+    Use it as a context, or call ``start`` and ``stop``. One thread for each view name, and one
+    that seals.
 
     Args:
         ledger: An open ledger; it stays open as long as the runner runs.
         tenants: Whose views.
         views: ``recall``, ``stats`` or both.
+        seal: Whether to seal.
 
     Raises:
         InputError: No tenant, or an unknown view.
     """
 
     def __init__(
-        self, ledger: Ledger, *, tenants: Sequence[str], views: Sequence[str] = VIEW_NAMES
+        self,
+        ledger: Ledger,
+        *,
+        tenants: Sequence[str],
+        views: Sequence[str] = VIEW_NAMES,
+        seal: bool = True,
     ) -> None:
         if not tenants or isinstance(tenants, str):
             raise InputError("give a list of tenants.", code="missing", field="tenants")
@@ -51,7 +62,13 @@ class Runner:
                 value=[str(view)[:80] for view in unknown],
                 allowed=[*VIEW_NAMES],
             )
-        self._workers = [_Worker(ledger, sorted({*tenants}), view) for view in sorted({*views})]
+        names = sorted({*tenants})
+        self._sealing = SealingWorker(ledger, names)
+        self._posting = [_Worker(ledger, names, view) for view in sorted({*views})]
+        self._workers: list[_Worker | SealingWorker] = [
+            *self._posting,
+            *([self._sealing] if seal else []),
+        ]
 
     def start(self) -> None:
         """
@@ -72,7 +89,11 @@ class Runner:
 
     def health(self) -> list[Health]:
         """How it stands with each view of each tenant."""
-        return [duty.health for worker in self._workers for duty in worker.duties]
+        return [duty.health for worker in self._posting for duty in worker.duties]
+
+    def unsealed(self) -> dict[str, MemorialeError]:
+        """By tenant and kind of log why the last try to seal it failed; empty when all is well."""
+        return dict(self._sealing.problems)
 
     def __enter__(self) -> Self:
         self.start()
