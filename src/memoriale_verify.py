@@ -306,8 +306,10 @@ class Log:
         count = 0
         while self.folder + (name := f"states/{count:015}") in self.bundle.hashes:
             data, at = self.file(name, count), 0
-            while at < len(data):
+            while at < len(data) or not data:
                 stop = at + 4 + int.from_bytes(data[at : at + 4], "big")
+                if stop > len(data):
+                    raise Violation("state_changed", f"{name} ends elsewhere", count)
                 yield data[at + 4 : stop]
                 at, count = stop, count + 1
 

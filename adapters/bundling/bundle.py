@@ -105,7 +105,6 @@ def _description(log: BundledLog, states: bool) -> dict[str, Any]:
         "kind": log.kind,
         "log_id": str(log.log_id),
         "incarnation": log.incarnation,
-        "size": log.size,
         "states": states,
     }
 

@@ -50,6 +50,13 @@ def drop(name: str) -> Callable[[dict[str, bytes]], None]:
     return change
 
 
+def empty(name: str) -> Callable[[dict[str, bytes]], None]:
+    def change(files: dict[str, bytes]) -> None:
+        files[name] = b""
+
+    return change
+
+
 def cut(name: str) -> Callable[[dict[str, bytes]], None]:
     def change(files: dict[str, bytes]) -> None:
         files[name] = files[name][:-1]
@@ -68,6 +75,7 @@ def cut(name: str) -> Callable[[dict[str, bytes]], None]:
         (cut(MEMORY + "tile/0/000"), ("leaf_changed", 255)),
         (cut(MEMORY + "tile/entries/000"), ("bad_entry", 255)),
         (cut(MEMORY + "states/000000000000000"), ("state_changed", 599)),
+        (flip(ACCESS + "states/000000000000000", 0), ("state_changed", 0)),
         (swap(MEMORY + "tile/0/000", MEMORY + "tile/0/001"), ("leaf_changed", 0)),
         (swap(MEMORY + "tile/entries/000", MEMORY + "tile/entries/001"), ("out_of_place", 0)),
         (swap(MEMORY + "checkpoint", ACCESS + "checkpoint"), ("foreign_origin", None)),
@@ -87,6 +95,10 @@ def cut(name: str) -> Callable[[dict[str, bytes]], None]:
         (drop(MEMORY + "tile/0/000"), ("damaged_file", 255)),
         (drop(MEMORY + "tile/entries/000"), ("damaged_file", 0)),
         (drop(MEMORY + "states/000000000000000"), ("state_changed", 0)),
+        (empty(MEMORY + "states/000000000000000"), ("state_changed", 0)),
+        (empty(MEMORY + "tile/entries/000"), ("bad_entry", 0)),
+        (empty(MEMORY + "checkpoint"), ("malformed", None)),
+        (empty(MEMORY + "deployment.tlog-proof"), ("malformed", None)),
         (drop(MEMORY + "checkpoint"), ("damaged_file", None)),
         (drop(MEMORY + "deployment.tlog-proof"), ("damaged_file", None)),
         (drop("README.txt"), ("damaged_file", None)),
