@@ -17,6 +17,7 @@ from memoriale.adapters.command_line import (
     reading,
     transfer,
 )
+from memoriale.adapters.command_line.stores import experience, people, upkeep
 
 app = typer.Typer(
     name="memoriale",
@@ -52,5 +53,8 @@ for module in (
     bundles,
     anchors,
     keys,
+    people,
+    experience,
+    upkeep,
 ):
     module.register(app)

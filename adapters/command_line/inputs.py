@@ -52,8 +52,13 @@ def content_of(text: str, max_bytes: int) -> str:
 
 
 def metadata_of(text: str | None) -> Any:
+    """What ``--metadata`` holds; whether it is an object is checked with everything else."""
+    return json_of("metadata", text)
+
+
+def json_of(field: str, text: str | None) -> Any:
     """
-    What ``--metadata`` holds; whether it is an object is checked with everything else.
+    What an argument holds as JSON; None when it was not given.
 
     Raises:
         InputError: It is not JSON, or holds NaN, infinity or one key twice.
@@ -65,9 +70,9 @@ def metadata_of(text: str | None) -> Any:
     except (ValueError, RecursionError) as error:
         said = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise InputError(
-            f"metadata cannot be read: {shown(said)}. Give a JSON object.",
+            f"{field} cannot be read: {shown(said)}. Give a JSON object.",
             code="bad_json",
-            field="metadata",
+            field=field,
             value=shown(text),
             allowed="a JSON object",
         ) from None

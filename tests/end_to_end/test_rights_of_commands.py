@@ -12,9 +12,13 @@ import typer
 
 from memoriale.adapters.command_line.app import app
 from memoriale.adapters.command_line.running import run
+from memoriale.adapters.extraction.jobs import request_extraction
 from memoriale.adapters.library.ledger import Ledger
+from memoriale.adapters.library.stores.decisions import DecisionLog
+from memoriale.adapters.library.stores.files import FileMemory
 from memoriale.adapters.notes.verifier_keys import Algorithm, VerifierKey
 from memoriale.domain.principal import ALL_RIGHTS, Right
+from tests.fixtures.language_models import SILENT
 from tests.fixtures.ledger import HASHING
 from tests.fixtures.postgres import Database
 from tests.fixtures.sealing import sealed
@@ -29,6 +33,9 @@ REFUSED_UNRECORDED: Final = UNRECORDED | {"doctor"}
 NOBODY_ANSWERS: Final = "witness+http://127.0.0.1:1#" + str(
     VerifierKey("w", bytes(32), Algorithm.COSIGNATURE)
 )
+NO_MEMORY: Final = "0b0c7c1e-3d55-4f0b-9f6e-6f0f2a3f8c11"
+CLERK: Final = ("--agent", "clerk")
+WHY: Final = ("--reasoning", "cheaper", "--type", "purchase")
 DONE: Final = (0, 1, 6)
 """Exit codes of a command that was allowed: done, or done with findings."""
 
@@ -105,6 +112,37 @@ ROWS: Final = [
     row("what-was-told", "s-1", "--content", rights="audit content", user=None),
     row("accesses", rights="audit", user=None),
     row("accesses", "--content", rights="audit content", user=None),
+    row("facts list", rights="use"),
+    row("facts add", "likes tea", rights="use"),
+    row("facts forget", "likes tea", rights="use"),
+    row("profile show", rights="use"),
+    row("profile set", '{{"role": "nurse"}}', rights="use"),
+    row("profile clear", rights="use"),
+    row("file show", "--target", "user", rights="use"),
+    row("file add", "a line", "--target", "user", rights="use"),
+    row("file replace", "a", "b", "--agent", "clerk", rights="use"),
+    row("file remove", "a", "--agent", "clerk", rights="use"),
+    row("decision log", "x", *WHY, *CLERK, rights="use"),
+    row("decision outcome", "{decision}", "fine", *CLERK, rights="use"),
+    row("decision list", *CLERK, rights="use"),
+    row("decision search", "x", *CLERK, rights="use"),
+    row("learning save", "t", "c", rights="use"),
+    row("learning search", "c", rights="use"),
+    row("learning invalidate", NO_MEMORY, rights="use"),
+    row("correction record", "a", "b", *CLERK, rights="use"),
+    row("correction list", *CLERK, rights="use"),
+    row("correction search", "b", *CLERK, rights="use"),
+    row("correction stats", *CLERK, rights="use"),
+    row("correction eval-cases", *CLERK, rights="use"),
+    row("curate prune", "--max-age-days", "1", rights="use"),
+    row("curate deduplicate", rights="use"),
+    row("curate clear", "--dry-run", rights="use"),
+    row("curate consolidate", rights="use"),
+    row("jobs list", rights="operate", user=None),
+    row("jobs show", "{job}", rights="operate", user=None),
+    row("jobs cancel", "{job}", rights="operate", user=None),
+    row("jobs retry", "{cancelled}", rights="operate", user=None),
+    row("jobs run", rights="operate", user=None),
 ]
 NAMES: Final = [f"{r.command} {'+'.join(sorted(r.rights))}" for r in ROWS]
 NEEDED: Final = [
@@ -149,6 +187,19 @@ def test_the_help_names_the_rights(path: str, command: Any) -> None:
     assert needed or said[1].startswith("none")
 
 
+def stored(ledger: Ledger, tenant: str) -> dict[str, str]:
+    """What the commands of the stores act on, by the name of its id in the arguments."""
+    memory = ledger.memory(tenant=tenant, user="alice", agent="clerk")
+    FileMemory(memory).add("memory", None, "a")
+    decision = DecisionLog(memory).log_decision(
+        decision={"decision": "x", "reasoning": "y", "decision_type": "z"}
+    )
+    jobs = [request_extraction(memory, ["facts"], [])[0] for _ in range(2)]
+    ledger.jobs.cancel(jobs[1], tenant=tenant)
+    names = ("decision", "job", "cancelled")
+    return dict(zip(names, map(str, (decision.id, *jobs)), strict=True))
+
+
 Prepared = Callable[[Row, frozenset[Right]], tuple[int, bytes]]
 
 
@@ -176,6 +227,7 @@ def prepared(
         "folder": str(tmp_path),
     }
     alice.invalidate(known["gone"])
+    known |= stored(shared_ledger, tenant)
     environment = {
         "MEMORIALE_HOME": str(ledger_home),
         "MEMORIALE_DATABASE_URL": database.app_url,
@@ -184,6 +236,7 @@ def prepared(
         "MEMORIALE_WAIT": "60",
         "MEMORIALE_TENANT": tenant,
         "MEMORIALE_ANCHORS": NOBODY_ANSWERS,
+        "MEMORIALE_MODEL": SILENT,
     }
     for name, value in environment.items():
         monkeypatch.setenv(name, value)

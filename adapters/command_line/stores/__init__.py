@@ -1,0 +1,1 @@
+"""The commands of the stores: one module for each family, one group for each store."""
