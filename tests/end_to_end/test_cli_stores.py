@@ -21,9 +21,8 @@ def alice(cli: CommandLine, request: pytest.FixtureRequest) -> CommandLine:
 
 def test_facts_and_profile(alice: CommandLine) -> None:
     """Facts replace each other and are forgotten; the profile changes field by field."""
-    alice(
-        "facts", "add", "Lives in Rome", "--subject", "location", "--topic", "home", "--json"
-    ).json()
+    where = ("--subject", "location")
+    alice("facts", "add", "Lives in Rome", *where, "--topic", "home", "--json").json()
     alice("facts", "add", "Lives in Oslo", *where, "--json").json()
     (fact,) = alice("facts", "list", "--json").json()["facts"]
     assert (fact["fact"], fact["source"]) == ("Lives in Oslo", "manual")
