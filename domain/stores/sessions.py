@@ -39,7 +39,8 @@ class Window:
     """
     Which turns the history shows: the newest ones, at most so many, that take at most so many
     tokens together. An answer of a tool goes when the call that it answers goes, so no call is
-    told without its answer, and none is answered that was not made.
+    told without its answer, and none is answered that was not made. A turn that alone takes more
+    tokens than there may be is not shown, nor what came before it.
 
     Once out, a turn never comes back in by turns being added: each falls out exactly once.
 
