@@ -1,7 +1,7 @@
 """Entities as they are read: records, facts, events and relations of a path and those above it."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
@@ -180,6 +180,7 @@ def entities_of(
     valid_at: datetime | None = None,
     *,
     include_ended: bool = False,
+    only: Collection[str] | None = None,
 ) -> list[Known]:
     """
     The entities as seen from a path, by when they were made.
@@ -192,6 +193,7 @@ def entities_of(
         path: From where.
         valid_at: Statements that are true at this time; None is the time of the read.
         include_ended: Also the statements that ended or are not true at that time.
+        only: Ids of the entities that are asked for; None is all.
     """
     if seen is None:
         return []
@@ -200,17 +202,31 @@ def entities_of(
     statements: dict[str, list[MemoryState]] = defaultdict(list)
     for state in seen.states.values():
         payload = state.payload
-        if not seen_from(path, state.namespace):
+        if (
+            not isinstance(payload, EntityPayload | FactPayload | EventPayload | Relationship)
+            or (only is not None and payload.entity_id not in only)
+            or not seen_from(path, state.namespace)
+        ):
             continue
         if not isinstance(payload, EntityPayload):
-            if isinstance(payload, FactPayload | EventPayload | Relationship):
-                statements[payload.entity_id].append(state)
+            statements[payload.entity_id].append(state)
         elif state.is_current(seen.now) and state.is_valid(at):
             records[payload.entity_id].append(state)
     return [
         _known(entity_id, found, statements[entity_id], seen.now, at, include_ended)
         for entity_id, found in records.items()
     ]
+
+
+def names_of(seen: Slice, path: str | None) -> dict[str, str]:
+    """The names of the entities as seen from a path, by id."""
+    found: dict[str, tuple[int, str]] = {}
+    for state in seen.current(ENTITY):
+        payload = state.payload
+        if isinstance(payload, EntityPayload) and seen_from(path, state.namespace):
+            nearer = _depth(state.namespace), payload.name
+            found[payload.entity_id] = max(found.get(payload.entity_id, nearer), nearer)
+    return {entity_id: name for entity_id, (_, name) in found.items()}
 
 
 def _known(

@@ -29,6 +29,7 @@ from memoriale.domain.stores.entities import (
     entities_of,
     merged_batch,
     name_key,
+    names_of,
     seen_from,
 )
 from memoriale.domain.stores.facts import canonical_fact
@@ -66,10 +67,12 @@ class UpsertEntities:
 
     def __call__(self, seen: Slice) -> list[Step]:
         """The steps; see ``Decision``."""
-        known = {one.entity.entity_id: one for one in entities_of(seen, self.path)}
+        found = entities_of(seen, self.path, only=self.entities.keys())
+        known = {one.entity.entity_id: one for one in found}
         statements = Statements(seen, self.path, self.command_of)
-        names = {entity_id: one.entity.name for entity_id, one in known.items()}
-        names |= {entity_id: new.name for entity_id, new in self.entities.items()}
+        names = names_of(seen, self.path) | {
+            entity_id: new.name for entity_id, new in self.entities.items()
+        }
         steps: list[Step] = []
         for entity_id, new in self.entities.items():
             steps += self._record(entity_id, new, known.get(entity_id))
@@ -130,7 +133,7 @@ class AddStatement:
         Raises:
             InputError: There is no such entity, or none that the relation leads to.
         """
-        names = {one.entity.entity_id: one.entity.name for one in entities_of(seen, self.path)}
+        names = names_of(seen, self.path)
         if self.entity_id not in names:
             raise unknown_entity(self.entity_id)
         statements = Statements(seen, self.path, self.command_of)
@@ -225,7 +228,7 @@ def end_entity(seen: Slice, entity_id: str, path: str | None) -> list[Step]:
         and _within(path, state.namespace)
         and entity_id in _entities_named(state.payload)
     ]
-    kept = [k for k in entities_of(seen, path) if k.entity.entity_id == entity_id]
+    kept = entities_of(seen, path, only=(entity_id,))
     if kept and not _within(path, kept[0].entity.namespace):
         place = kept[0].entity.namespace or "no namespace"
         raise InputError(

@@ -1,6 +1,6 @@
 """Walking a graph: neighbours, what is within reach, shortest paths, and search by words."""
 
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
@@ -40,12 +40,13 @@ class Graph:
 
     def __init__(self, seen: Slice | None, valid_at: datetime | None = None) -> None:
         self.nodes: dict[str, MemoryState] = {}
-        self._out: dict[str, list[Step]] = defaultdict(list)
-        self._in: dict[str, list[Step]] = defaultdict(list)
+        # Lists of what is there already: thousands of new objects would wake the collector.
+        self._out: dict[str, list[MemoryState]] = {}
+        self._in: dict[str, list[MemoryState]] = {}
         if seen is None:
             return
         at = seen.now if valid_at is None else valid_at
-        edges: list[tuple[MemoryState, Edge]] = []
+        edges: list[MemoryState] = []
         for state in seen.states.values():
             payload = state.payload
             if not state.is_current(seen.now):
@@ -53,12 +54,13 @@ class Graph:
             if isinstance(payload, Node):
                 self.nodes[payload.node_id] = state
             elif isinstance(payload, Edge) and state.is_valid(at):
-                edges.append((state, payload))
-        for state, edge in edges:
+                edges.append(state)
+        for state in edges:
+            source, target = _ends(state)
             # Maintenance may end a node alone; an edge without one of its ends is not shown.
-            if edge.source_id in self.nodes and edge.target_id in self.nodes:
-                self._out[edge.source_id].append(Step(state, edge.target_id))
-                self._in[edge.target_id].append(Step(state, edge.source_id))
+            if source in self.nodes and target in self.nodes:
+                self._out.setdefault(source, []).append(state)
+                self._in.setdefault(target, []).append(state)
 
     def require(self, node_id: str, field: str = "node_id") -> str:
         """
@@ -74,31 +76,28 @@ class Graph:
     def edges(self, node_id: str | None = None) -> list[MemoryState]:
         """The edges of a node, or all, in the order in which they were made."""
         if node_id is None:
-            found = [step.edge for steps in self._out.values() for step in steps]
+            found = [edge for edges in self._out.values() for edge in edges]
         else:
             out, back = self._out.get(node_id, ()), self._in.get(node_id, ())
             # An edge from a node to itself is in both.
-            both = {step.edge.memory_id: step.edge for step in (*out, *back)}
-            found = [*both.values()]
+            found = [*{edge.memory_id: edge for edge in (*out, *back)}.values()]
         return sorted(found, key=lambda state: state.first_index)
 
     def steps(self, node_id: str, direction: str, types: frozenset[str]) -> Iterator[Step]:
         """
-        The steps from a node to others, in the order in which the edges were made.
+        The steps from a node to others: out of it first, in the order in which edges were made.
 
         Args:
             node_id: From where.
             direction: Along edges (``out``), against them (``in``), or ``both``.
             types: Keys of types of edges; none for all.
         """
-        found: list[Step] = []
-        if direction != "in":
-            found += self._out.get(node_id, ())
-        if direction != "out":
-            found += self._in.get(node_id, ())
-        for step in found:
-            if step.other != node_id and (not types or _type_key(step.edge) in types):
-                yield step
+        ways = ((self._out, 1, "in"), (self._in, 0, "out"))
+        for edges, other, against in ways:
+            for edge in edges.get(node_id, ()) if direction != against else ():
+                end = _ends(edge)[other]
+                if end != node_id and (not types or _type_key(edge) in types):
+                    yield Step(edge, end)
 
     def reach(
         self,
@@ -127,8 +126,8 @@ class Graph:
                 waiting.append(step.other)
         edges: list[MemoryState] = []
         for node_id in distance:
-            for edge, other in self._out.get(node_id, ()):
-                if other not in distance or (types and _type_key(edge) not in types):
+            for edge in self._out.get(node_id, ()):
+                if _ends(edge)[1] not in distance or (types and _type_key(edge) not in types):
                     continue
                 if len(edges) >= max_edges:
                     return Reached([self.nodes[n] for n in distance], edges, truncated=True)
@@ -180,6 +179,11 @@ def unknown_node(node_id: str, field: str) -> InputError:
         value=shown(node_id),
         allowed="the id of a node that exists",
     )
+
+
+def _ends(state: MemoryState) -> tuple[str, str]:
+    assert isinstance(state.payload, Edge)
+    return state.payload.source_id, state.payload.target_id
 
 
 def _type_key(state: MemoryState) -> str:

@@ -26,16 +26,19 @@ def relevances(query: str, texts: Sequence[str], words: Words) -> list[float]:
         texts: The texts.
         words: Splits both.
     """
-    asked = set(words(query))
-    documents = [Counter(words(text)) for text in texts]
-    lengths = [sum(document.values()) for document in documents]
+    asked = frozenset(words(query))
+    lengths: list[int] = []
+    documents: list[dict[str, int]] = []
+    for text in texts:
+        told = words(text)
+        lengths.append(len(told))
+        documents.append({word: told.count(word) for word in asked.intersection(told)})
     mean = sum(lengths) / len(lengths) if lengths else 0.0
-    holding = {word: sum(word in document for document in documents) for word in asked}
+    holding = Counter(word for document in documents for word in document)
     return [
         sum(
-            _weight(holding[word], len(documents)) * _saturated(document[word], length, mean)
-            for word in asked
-            if document[word]
+            _weight(holding[word], len(documents)) * _saturated(count, length, mean)
+            for word, count in document.items()
         )
         for document, length in zip(documents, lengths, strict=True)
     ]
@@ -70,14 +73,14 @@ def best_named(
         words: Splits texts.
         key_of: The form in which whole names are compared.
     """
-    told = relevances(query, [one.text for one in among], words)
-    named = relevances(query, [one.name for one in among], words)
     whole = key_of(query)
-    scores = [
-        (whole in one.keys, a + NAME_WEIGHT * b)
-        for one, a, b in zip(among, told, named, strict=True)
-    ]
-    found = [place for place, score in enumerate(scores) if score > (False, 0.0)]
+    told = relevances(query, [one.text for one in among], words)
+    found = [place for place, one in enumerate(among) if told[place] > 0 or whole in one.keys]
+    named = relevances(query, [among[place].name for place in found], words)
+    scores = {
+        place: (whole in among[place].keys, told[place] + NAME_WEIGHT * name)
+        for place, name in zip(found, named, strict=True)
+    }
     return sorted(found, key=lambda place: scores[place], reverse=True)
 
 

@@ -16,7 +16,7 @@ from memoriale.domain.memory import MemoryState
 from memoriale.domain.payloads import Node
 from memoriale.domain.stores.graph import NewEdge
 from memoriale.domain.stores.graph_changes import AddToGraph
-from memoriale.domain.stores.graph_walks import Graph, Reached, Step
+from memoriale.domain.stores.graph_walks import Graph, Reached, Step, _ends
 from tests.fixtures.graphs import APR, FEB, JAN, MAR, edge, lives
 from tests.rules.planting import Planted
 
@@ -157,7 +157,7 @@ def of_anybody(self: GraphReading, **who: str | None) -> Memory:
 
 def outwards(self: Graph, node_id: str, direction: str, types: frozenset[str]) -> list[Step]:
     """As the reference, which follows edges out alone."""
-    return [*self._out.get(node_id, ())]
+    return [Step(edge, _ends(edge)[1]) for edge in self._out.get(node_id, ())]
 
 
 def whole_input(self: Graph, query: str, type_: str | None, words: object) -> list[MemoryState]:

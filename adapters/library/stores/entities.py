@@ -112,7 +112,9 @@ class EntityMemory(EntityReading):
         # As of the append itself: a caller that deletes meanwhile takes nothing from the answer.
         owner = self._owner(memory, "user")
         seen = self._read(memory, owner, ENTITY_KINDS, "entity.show", decided.index)
-        known = {one.entity.entity_id: one for one in self._known(seen, None)}
+        known = {
+            one.entity.entity_id: one for one in self._known(seen, None, only=decision.entities)
+        }
         found = [known[entity_id] for entity_id in decision.entities if entity_id in known]
         if len(found) < len(decision.entities):
             raise ConflictError("an entity was deleted in this moment; try again.")

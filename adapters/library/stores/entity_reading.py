@@ -1,6 +1,6 @@
 """Reading entities: one, all, those that a question is about, and as lines for a prompt."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from memoriale.adapters.application.reading import AsOf
@@ -59,8 +59,7 @@ class EntityReading(Store):
         """
         wanted = check_outside_id("entity_id", entity_id)
         memory, seen = self._seen(user_id, "entity.show", as_of)
-        known = self._known(seen, valid_at, include_ended)
-        found = [one for one in known if one.entity.entity_id == wanted]
+        found = self._known(seen, valid_at, include_ended, only=(wanted,))
         return next(iter(self._handed(memory, "entity.show", found, seen, as_of)), None)
 
     def list_entities(
@@ -145,10 +144,14 @@ class EntityReading(Store):
         return memory, self._read(memory, owner, ENTITY_KINDS, command, as_of)
 
     def _known(
-        self, seen: Slice | None, valid_at: Time, include_ended: bool = False
+        self,
+        seen: Slice | None,
+        valid_at: Time,
+        include_ended: bool = False,
+        only: Collection[str] | None = None,
     ) -> list[Known]:
         at = optional_time("valid_at", {"valid_at": valid_at})
-        return entities_of(seen, self.namespace, at, include_ended=include_ended)
+        return entities_of(seen, self.namespace, at, include_ended=include_ended, only=only)
 
     def _handed(
         self,

@@ -113,7 +113,7 @@ class GraphReading(Store):
         valid_at: Time = None,
     ) -> list[Neighbour]:
         """
-        The nodes at the other ends of a node's edges, in the order in which those were made.
+        The nodes at the other ends of a node's edges: of those out of it first, the oldest first.
 
         Args:
             node_id: Which.
