@@ -79,6 +79,14 @@ def tell_a_story(as_user: Callable[[str], Memory]) -> None:
     alice.reinstate(first.memory_id, reason="came back")
 
 
+def without_empty(body: dict[str, Any]) -> dict[str, Any]:
+    """A body and its payload without what has no value, as they are stored."""
+    told = {name: value for name, value in body.items() if value}
+    if "payload" in told:
+        told["payload"] = {name: value for name, value in told["payload"].items() if value}
+    return told
+
+
 def test_every_event_is_there_with_every_column_and_its_content(
     as_user: Callable[[str], Memory], shared_ledger: Ledger, tenant: str, tmp_path: Path
 ) -> None:
@@ -104,7 +112,7 @@ def test_every_event_is_there_with_every_column_and_its_content(
         }
         assert record["header"] == json.loads(event.row.header)
         assert event.body is not None
-        assert event.body.items() <= {k: v for k, v in record["body"].items() if v}.items()
+        assert event.body.items() <= without_empty(record["body"]).items()
         assert record["names"]["owner"]["id"] in ("alice", "bob")
     assert records[0]["body"]["payload"]["content"] == "Alice drinks tea 🍵"
     assert records[0]["body"]["given_times"]["valid_from"] == "2024-01-01T00:00:00+05:45"
