@@ -11,6 +11,7 @@ from memoriale.adapters.anchors.outside import Outside, OutsideReader
 from memoriale.adapters.application.tenant_log import TenantLog
 from memoriale.adapters.notes.checkpoint import Checkpoint
 from memoriale.adapters.postgres.leaves import HASH_BYTES
+from memoriale.adapters.proving.at_once import verified_at_once
 from memoriale.adapters.sealing.deployment import KnownLog
 from memoriale.adapters.sealing.log_tree import LogTree, origin_of
 from memoriale.adapters.sealing.sealing import Sealing, target_of
@@ -90,18 +91,18 @@ class Verification:
         given, problems = self._given(log.log_id, stand.incarnation, restored)
         anchored = self._anchored(log.log_id, stand.incarnation, restored)
         problems += _rolled_back(tree, stand.incarnation, stand.head)
-        found = verify(
+        noted = self._noted(target.log_id, stand.incarnation)
+
+        def expected() -> Iterator[Expected]:
+            return merge(_stored(tree), noted, given, anchored.expected, key=_size)
+
+        # Where anything may be wrong the log is read once more, to say what.
+        found = verified_at_once(log, expected(), progress) or verify(
             log.reader.rows_as_stored(),
             log.head,
             tenant=log.tenant,
             log_id=log.log_id,
-            expected=merge(
-                _stored(tree),
-                self._noted(target.log_id, stand.incarnation),
-                given,
-                anchored.expected,
-                key=_size,
-            ),
+            expected=expected(),
             locate=lambda held, broken: self._locate(log, tree, held, broken),
             progress=progress,
         )

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import random
+import shutil
 import statistics
 import subprocess
 import sys
@@ -16,6 +17,10 @@ import psycopg
 from access_log import access_log, access_log_full
 from branches import branches
 from stage import OWNERS, TENANT, Stage, median_ms, peak_mib, result, seconds, sentence
+
+from memoriale.adapters.proving.receipts import check, prove
+from memoriale.adapters.runner.runner import Runner
+from memoriale.adapters.sealing.sealing import target_of
 
 Row = Callable[[Stage], dict[str, object] | list[dict[str, object]]]
 
@@ -162,6 +167,46 @@ def verify(stage: Stage) -> dict[str, object]:
     return result("events/s", floor, ours, against, higher_is_better=True, peak=peak)
 
 
+def sealing(stage: Stage) -> dict[str, object]:
+    """Sealing everything that a log has, against a bulk import of as many events."""
+    stage.filled()
+    log, sealing = stage.ledger.tenant(TENANT).log, stage.ledger.infrastructure.sealing
+    target = target_of(log)
+    shutil.rmtree(sealing.sealer.tree(target, log.log.incarnation).folder, ignore_errors=True)
+    ours = log.head() / seconds(lambda: sealing.seal([target]))
+    memory, items = stage.ledger.memory(tenant=TENANT), stage.items(5_000, seed=-2)
+    floor = len(items) / seconds(lambda: memory.remember_many(items))
+    return result("events/s", floor, ours, "bulk import", higher_is_better=True)
+
+
+def append_sealed(stage: Stage) -> dict[str, object]:
+    """Remember while a runner seals each second, against one that posts alone."""
+    alice = stage.ledger.memory(tenant=TENANT, user="alice", agent="bench")
+    median_ms(lambda n: alice.remember(f"warm {n} " * 10), 200)
+    medians = {}
+    for seal in (False, True):
+        with Runner(stage.ledger, tenants=[TENANT], views=["stats"], seal=seal):
+            medians[seal] = median_ms(lambda n: alice.remember(f"note {n} " * 10), 5_000)
+    against = "a runner that posts alone"
+    return result("ms p50", medians[False], medians[True], against, higher_is_better=False)
+
+
+def proof(stage: Stage) -> dict[str, object]:
+    """Making and checking the proof of an event, against reading that event."""
+    log = stage.filled().ledger.tenant(TENANT).log
+    infrastructure = stage.ledger.infrastructure
+    infrastructure.sealing.seal([target_of(log)])
+    places = random.Random(3).choices(range(log.head()), k=300)
+    floor = median_ms(lambda n: log.reader.rows(after=places[n] - 1, stop=places[n] + 1), 300)
+
+    def made_and_checked(number: int) -> None:
+        made = prove(log, infrastructure.sealing, places[number])
+        check(made.proof, infrastructure.sealing.key.verifiers)
+
+    ours = median_ms(made_and_checked, 300)
+    return result("ms p50", floor, ours, "reading the event", higher_is_better=False)
+
+
 def start_help(stage: Stage) -> dict[str, object]:
     """``memoriale --help``, against an interpreter that does nothing."""
     ours = median_ms(lambda n: _run([_memoriale(), "--help"]), 7)
@@ -202,6 +247,9 @@ ROWS: dict[str, Row] = {
     "lag": lag,
     "branches": branches,
     "verify": verify,
+    "sealing": sealing,
+    "append-sealed": append_sealed,
+    "proof": proof,
     "start-help": start_help,
     "start-warm": start_warm,
     "start-cold": start_cold,
