@@ -15,7 +15,7 @@ LONGEST: Final = 1.0
 """Seconds that an event waits to be sealed."""
 MOST_EVENTS: Final = 1_000
 """Events that wait to be sealed."""
-_NAP: Final = 0.05
+_NAP: Final = 0.2
 _log = logging.getLogger("memoriale.runner")
 
 
@@ -66,20 +66,21 @@ class SealingWorker:
         due = 0.0
         while not self._stop.is_set():
             self._wakeup.clear()
-            waiting = [log for log in self._logs() if self._head(log) > self._seen(log)]
-            many = any(self._head(log) - self._seen(log) >= MOST_EVENTS for log in waiting)
-            if waiting and (many or time.monotonic() >= due):
+            tails = {log: self._tail(log) for log in self._logs()}
+            waiting = [log for log, tail in tails.items() if tail > 0]
+            if waiting and (max(tails.values()) >= MOST_EVENTS or time.monotonic() >= due):
                 self._seal(waiting)
                 due = time.monotonic() + LONGEST
+                waiting = []
             # Writers of this process wake it; those of others are seen half a second later.
-            self._wakeup.wait(_NAP if waiting else LONGEST / 2)
+            if not waiting:
+                self._wakeup.wait(LONGEST / 2)
             self._stop.wait(_NAP)
-        self._seal([log for log in self._logs() if self._head(log) > self._seen(log)])
+        self._seal([log for log in self._logs() if self._tail(log) > 0])
 
     def _seal(self, logs: list[TenantLog]) -> None:
         if not logs:
             return
-        heads = {_name(log): self._head(log) for log in logs}
         try:
             answers = self._ledger.infrastructure.sealing.seal(target_of(log) for log in logs)
         except MemorialeError as error:
@@ -92,20 +93,18 @@ class SealingWorker:
                 self.problems[name] = answer
             else:
                 self.problems.pop(name, None)
-                self._sealed[name] = max(heads[name], answer.checkpoint.size)
+                self._sealed[name] = answer.checkpoint.size
 
     def _logs(self) -> list[TenantLog]:
         services = [self._ledger.tenant(name) for name in self._tenants]
         return [log for one in services for log in (one.log, one.access)]
 
-    def _seen(self, log: TenantLog) -> int:
-        return self._sealed.get(_name(log), 0)
-
-    def _head(self, log: TenantLog) -> int:
+    def _tail(self, log: TenantLog) -> int:
+        """How many events may not be sealed; none while the database cannot be asked."""
         try:
-            return log.head()
+            return log.head() - self._sealed.get(_name(log), 0)
         except MemorialeError:
-            return self._seen(log)
+            return 0
 
 
 def _name(log: TenantLog) -> str:
