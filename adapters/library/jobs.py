@@ -93,17 +93,10 @@ class LedgerJobs:
         Returns:
             The jobs that were worked on, as they stand now.
         """
-        from memoriale.adapters.extraction.jobs import extraction_handlers
-        from memoriale.adapters.extraction.summarizing import summary_handlers
-        from memoriale.adapters.library.stores.job_handlers import handlers
+        from memoriale.adapters.extraction.handlers import known_handlers
 
         services = self._allowed(tenant, "jobs.run")
-        known = {
-            **handlers(self._memory),
-            **extraction_handlers(self._memory, self._model),
-            **summary_handlers(self._memory, self._model),
-        }
-        done = services.jobs.run_due(known, limit=limit)
+        done = services.jobs.run_due(known_handlers(self._memory, self._model), limit=limit)
         return [_record(job) for job in done]
 
     def list(self, *, tenant: str, status: str | None = None, limit: int = 50) -> list[JobRecord]:

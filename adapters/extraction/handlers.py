@@ -1,0 +1,21 @@
+"""Every type of job that this release knows, with what is done for it."""
+
+from memoriale.adapters.application.jobs import Handler
+from memoriale.adapters.extraction.jobs import As, Models, extraction_handlers
+from memoriale.adapters.extraction.summarizing import summary_handlers
+from memoriale.adapters.library.stores.job_handlers import handlers
+
+
+def known_handlers(as_: As, models: Models) -> dict[str, Handler]:
+    """
+    The handlers by type of job.
+
+    Args:
+        as_: Makes the handle that a job acts with.
+        models: Gives the language model; raises ``InputError`` when none is configured.
+    """
+    return {
+        **handlers(as_),
+        **extraction_handlers(as_, models),
+        **summary_handlers(as_, models),
+    }

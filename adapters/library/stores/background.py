@@ -1,0 +1,82 @@
+"""Background work of a manager: one thread that works on due jobs while there are any."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+from uuid import UUID
+
+from memoriale.adapters.application.jobs import Handler, Jobs
+from memoriale.domain.errors import MemorialeError
+from memoriale.domain.jobs import OPEN, Job
+
+_PAUSE: Final = 0.05
+_log = logging.getLogger(__name__)
+
+
+class Background:
+    """
+    Works on a tenant's jobs in a thread that ends when none of its own is left to be done now.
+    What it does not come to is in the ledger: ``jobs run`` or another process does it.
+
+    Args:
+        jobs: The tenant's.
+        handlers: Gives what is done by type of job.
+        ended: Told each job that was worked on.
+    """
+
+    def __init__(
+        self,
+        jobs: Jobs,
+        handlers: Callable[[], Mapping[str, Handler]],
+        ended: Callable[[Job], None],
+    ) -> None:
+        self._jobs, self._handlers, self._ended = jobs, handlers, ended
+        self._lock = threading.Lock()
+        self._mine: set[UUID] = set()
+        self._thread: threading.Thread | None = None
+
+    def add(self, job_ids: Sequence[UUID]) -> None:
+        """Jobs that were asked for just now; work on them begins."""
+        with self._lock:
+            self._mine |= set(job_ids)
+            if self._mine and (self._thread is None or not self._thread.is_alive()):
+                self._thread = threading.Thread(
+                    target=self._work, name="memoriale-background", daemon=True
+                )
+                self._thread.start()
+
+    def wait(self, timeout: float) -> list[Job]:
+        """
+        Waits until each job that was added has ended or failed, or the time is over.
+
+        Returns:
+            Those that are still to be done: their next attempt waits, or nobody came to them.
+        """
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            with self._lock:
+                working = self._thread is not None and self._thread.is_alive()
+                if not working or not self._mine:
+                    break
+            time.sleep(_PAUSE)
+        with self._lock:
+            mine = set(self._mine)
+        return [job for job in map(self._jobs.get, mine) if job.status in OPEN]
+
+    def _work(self) -> None:
+        while True:
+            try:
+                done = self._jobs.run_due(self._handlers())
+            except MemorialeError:
+                # The jobs are in the ledger; whoever runs jobs next takes them up.
+                _log.exception("background work stopped")
+                return
+            for job in done:
+                self._ended(job)
+            with self._lock:
+                left = {i for i in self._mine if self._jobs.get(i).status in OPEN}
+                self._mine = left
+                if not done:
+                    return

@@ -1,0 +1,426 @@
+"""``MemoryManager``: one surface over sessions and stores, for those who build agents."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from memoriale.adapters.application.reading import AsOf
+from memoriale.adapters.extraction.handlers import known_handlers
+from memoriale.adapters.extraction.jobs import request_extraction
+from memoriale.adapters.language_models.factory import make_model
+from memoriale.adapters.library.memory import Memory
+from memoriale.adapters.library.stores.background import Background
+from memoriale.adapters.library.stores.config import UnifiedMemoryConfig, parse_config
+from memoriale.adapters.library.stores.corrections import told
+from memoriale.adapters.library.stores.curator import Curator
+from memoriale.adapters.library.stores.parsing import parsed
+from memoriale.adapters.library.stores.stores import Stores
+from memoriale.adapters.tokens import default_counter
+from memoriale.domain.chat import ChatMessage, ModelProvider
+from memoriale.domain.errors import InputError
+from memoriale.domain.jobs import Job, JobStatus
+from memoriale.domain.principal import Principal
+from memoriale.domain.stores.context import Context, build_context
+from memoriale.domain.stores.corrections import Correction, NewCorrection
+from memoriale.domain.stores.sessions import Session
+from memoriale.domain.text import shown
+from memoriale.domain.tools import ToolDef
+
+_TITLE: Final = 60
+_EXTRACTED: Final = {
+    "user_facts": "facts",
+    "user_profile": "profile",
+    "entities": "entities",
+    "learnings": "learnings",
+    "graph": "graph",
+    "procedures": "procedures",
+}
+"""The extractor of each store that has one."""
+_SOURCES: Final = {
+    "fact": "user_facts",
+    "entity": "entities",
+    "entity_fact": "entities",
+    "entity_event": "entities",
+    "relationship": "entities",
+    "decision": "decisions",
+    "learning": "learnings",
+    "correction": "corrections",
+    "node": "graph",
+    "edge": "graph",
+}
+"""The store that each kind of memory that recall finds belongs to."""
+
+
+class Appended(NamedTuple):
+    """What an append did: messages that fell out of the history, oldest first."""
+
+    overflow: list[ChatMessage]
+
+
+class ScoredMemory(NamedTuple):
+    """A memory that was recalled: its text, score (0..1), store, and id."""
+
+    content: str
+    score: float
+    source: str
+    memory_id: UUID
+    index: int
+
+
+class MemoryManager(Stores):
+    """
+    Sessions, the stores that are switched on, prompts, tools and background extraction.
+
+    What it is told is durable when a call returns; extraction and summaries are jobs of the
+    ledger, worked on in a thread, and taken up by whoever runs jobs when this process dies.
+
+    Taken from ``MemoryManager`` of reference system A; ``docs/parity.md`` says what is different.
+
+    Args:
+        config: A ``UnifiedMemoryConfig``, or a mapping with its fields.
+        **fields: Its fields, instead of ``config``.
+
+    Raises:
+        InputError: A field that is wrong.
+    """
+
+    def __init__(
+        self, config: UnifiedMemoryConfig | Mapping[str, Any] | None = None, **fields: Any
+    ) -> None:
+        self.config = parse_config(fields if config is None else config)
+        self.storage = self.config.storage
+        tenant = self.storage.principal.tenant
+        if self.config.tenant_id not in (None, tenant):
+            raise InputError(
+                f"config.tenant_id is {shown(self.config.tenant_id)!r}, the handle's is {tenant!r}.",
+                code="wrong_tenant",
+                field="config.tenant_id",
+                value=shown(self.config.tenant_id),
+                allowed=tenant,
+            )
+        super().__init__(self.config, self._recorded, self._retired)
+        self.curator = Curator(self.storage)
+        self._model = self.config.model
+        self._counter = self.config.token_counter or default_counter()
+        self._background = Background(
+            self.storage.services.jobs,
+            lambda: known_handlers(self._handle, self._language_model),
+            self._ended,
+        )
+
+    def ensure_ready(self) -> None:
+        """Makes what the stores need ready: the schema of an own graph store."""
+        graph = self.get_graph_memory()
+        if graph is not None:
+            graph.initialize()
+
+    def get_or_create_session(self, session_id: str, user_id: str | None = None) -> Session:
+        """See ``SessionManager.get_or_create_session``."""
+        return self.session_manager.get_or_create_session(session_id, user_id)
+
+    def append_messages(
+        self,
+        session_id: str,
+        messages: Sequence[ChatMessage | Mapping[str, Any]],
+        agent_model: ModelProvider | None = None,
+        user_id: str | None = None,
+    ) -> Appended:
+        """
+        Adds messages to a session; what falls out of its history is summarised in the background.
+
+        Args:
+            session_id: Which session.
+            messages: What was said.
+            agent_model: Writes the summary where the configuration has no model.
+            user_id: The session's user.
+        """
+        self._model = self._model or agent_model
+        overflow = self.session_manager.append_messages(session_id, messages, user_id)
+        summaries = self.get_summaries()
+        if overflow and summaries is not None:
+            job = summaries.request_summary(session_id, overflow, user_id)
+            self._background.add([] if job is None else [job])
+        return Appended(overflow)
+
+    def get_history(
+        self, session_id: str, limit: int | None = None, user_id: str | None = None
+    ) -> list[ChatMessage]:
+        """See ``SessionManager.get_history``."""
+        return self.session_manager.get_history(session_id, limit, user_id)
+
+    def update_state(
+        self, session_id: str, patch: Mapping[str, Any], user_id: str | None = None
+    ) -> None:
+        """See ``SessionManager.update_state``."""
+        self.session_manager.update_state(session_id, patch, user_id)
+
+    def build_context(
+        self,
+        session_id: str | None = None,
+        user_id: str | None = None,
+        current_input: str | None = None,
+        agent_name: str | None = None,
+        *,
+        as_of: AsOf = None,
+    ) -> str:
+        """The text of ``context``."""
+        found = self.context(session_id, user_id, current_input, agent_name, as_of=as_of)
+        return found.text
+
+    def context(
+        self,
+        session_id: str | None = None,
+        user_id: str | None = None,
+        current_input: str | None = None,
+        agent_name: str | None = None,
+        *,
+        as_of: AsOf = None,
+    ) -> Context:
+        """
+        What a model is to know: one fenced block with a section for each store, within the budget.
+        The access log keeps which memories it told.
+
+        Args:
+            session_id: Whose summaries; without one there are none.
+            user_id: Whose facts, profile and so on; without one there are none.
+            current_input: What the user says now; learnings, corrections, the graph and
+                procedures need it.
+            agent_name: Whose decisions; without one there are none.
+            as_of: As then: an index or a time.
+        """
+        sections = self.sections(session_id, user_id, current_input, agent_name, as_of)
+        budget = self.config.context_budget
+        found = build_context(
+            sections,
+            self._counter.count,
+            max_tokens=budget.max_tokens,
+            priorities=budget.priorities,
+        )
+        if found.memories:
+            memory = self._acting(user_id, agent_name, session_id)
+            index = memory.services.reading.pin(as_of).index
+            memory.given("context", found.memories, index=index, as_of=as_of)
+        return found
+
+    def after_run(
+        self,
+        session_id: str | None,
+        user_id: str | None,
+        messages: Sequence[ChatMessage | Mapping[str, Any]],
+        agent_model: ModelProvider | None = None,
+        agent_name: str | None = None,
+        timezone: str | None = None,
+    ) -> list[UUID]:
+        """
+        Has what was said looked through by every extractor whose store is on, in the background.
+        The messages are in the ledger when this returns.
+
+        Args:
+            session_id: Where it was said.
+            user_id: By whom; without a user there is nothing to extract.
+            messages: What was said.
+            agent_model: Used where the configuration has no model.
+            agent_name: To which agent.
+            timezone: The user's, an IANA name; default: the configuration's, then UTC.
+
+        Returns:
+            Ids of the jobs; ``await_extractions`` waits for them.
+
+        Raises:
+            InputError: There is no model, neither here nor in ``MEMORIALE_MODEL``.
+        """
+        self._model = self._model or agent_model
+        names = [name for store, name in _EXTRACTED.items() if self.is_extracted(store)]
+        memory = self._acting(user_id, agent_name, session_id)
+        if not names or memory.principal.user is None or not messages:
+            return []
+        self._language_model()
+        turns = [parsed(f"messages[{n}]", ChatMessage, m) for n, m in enumerate(messages)]
+        jobs = request_extraction(
+            memory,
+            names,
+            turns,
+            timezone=timezone or self.config.timezone,
+            configs=self.extractor_configs(),
+        )
+        self._background.add(jobs)
+        return jobs
+
+    def await_extractions(self, timeout: float = 60.0) -> list[Job]:
+        """
+        Waits until the extractions and summaries that were asked for here have ended or failed.
+
+        Args:
+            timeout: Seconds at most.
+
+        Returns:
+            The jobs that are still to be done: their next attempt waits.
+        """
+        return self._background.wait(timeout)
+
+    def remember(
+        self,
+        content: str,
+        user_id: str | None = None,
+        scope: str | None = None,
+        importance: float | None = None,
+    ) -> UUID:
+        """
+        Keeps a piece of information: a fact of the user, else a learning of the scope.
+
+        Args:
+            content: What to remember.
+            user_id: Whose; default: the handle's user.
+            scope: ``user`` (default), ``agent`` or ``tenant``; the last two are learnings.
+            importance: 0..1.
+
+        Raises:
+            InputError: No store that is on can keep it; nothing was stored.
+        """
+        facts, learnings = self.get_user_facts(), self.get_learned_knowledge()
+        whose = user_id or self.storage.principal.user
+        if facts is not None and whose is not None and scope in (None, "user"):
+            made = facts.add_facts(user_id, [{"fact": content, "importance": importance}])
+            return made[0] if made else self._known_fact(content, user_id)
+        if learnings is not None:
+            new = {
+                "title": content[:_TITLE],
+                "content": content,
+                "scope": scope or "user",
+                "user_id": user_id,
+                "importance": importance,
+            }
+            return learnings.save_learning(new).id
+        raise InputError(
+            "nothing that is switched on can keep this: facts need a user, other scopes need "
+            "learnings.",
+            code="no_store",
+            field="scope",
+            value=shown(scope),
+            allowed=["user_facts", "learnings"],
+        )
+
+    def recall(
+        self,
+        query: str,
+        user_id: str | None = None,
+        top_k: int = 10,
+        agent_name: str | None = None,
+        *,
+        as_of: AsOf = None,
+    ) -> list[ScoredMemory]:
+        """
+        What answers a question best, from every store that is on, by the composite of similarity,
+        recency and importance; only what the caller may see is looked at.
+
+        Args:
+            query: The question.
+            user_id, agent_name: The caller; default: the handle's.
+            top_k: How many at most.
+            as_of: As then: an index or a time.
+        """
+        kinds = [kind for kind, store in _SOURCES.items() if self.is_on(store)]
+        if not kinds:
+            return []
+        hits = self._acting(user_id, agent_name, None).recall(
+            query, kinds=kinds, top_k=top_k, rank="composite", as_of=as_of
+        )
+        return [
+            ScoredMemory(hit.content, hit.score, _SOURCES[hit.kind], hit.memory_id, hit.index)
+            for hit in hits
+        ]
+
+    def record_correction(self, correction: NewCorrection | Mapping[str, Any]) -> Correction:
+        """
+        See ``CorrectionStore.record_correction``.
+
+        Raises:
+            InputError: Corrections are not switched on.
+        """
+        store = self.get_correction_store()
+        if store is None:
+            raise InputError(
+                "corrections are off; set 'corrections' of the configuration.",
+                code="no_store",
+                field="corrections",
+                allowed=True,
+            )
+        return store.record_correction(correction)
+
+    def forget(
+        self,
+        user_id: str | None = None,
+        fact_id: UUID | str | None = None,
+        entity_id: str | None = None,
+    ) -> int:
+        """
+        Ends a fact, an entity with all that belongs to it, or everything of a user.
+
+        Args:
+            user_id: Whose; default: the handle's user.
+            fact_id: Only this fact.
+            entity_id: Only this entity.
+
+        Returns:
+            How many memories ended; 0 when there was no such one.
+        """
+        facts, entities = self.get_user_facts(), self.get_entity_memory()
+        if fact_id is not None:
+            return int(facts is not None and facts.remove_fact(user_id, fact_id))
+        if entity_id is not None:
+            return 0 if entities is None else entities.delete_entity(user_id, entity_id)
+        memory = self._acting(user_id, None, None)
+        return Curator(memory).clear_all(user_id).changed
+
+    def get_tools(self) -> list[ToolDef]:
+        """The tools of every store that is on, for the handle's user, agent and session."""
+        return [tool for store in self.active() for tool in store.get_tools()]
+
+    def get_max_tokens(self) -> int | None:
+        """Tokens of a history at most; None for no limit."""
+        return self.config.max_tokens
+
+    def get_max_messages(self) -> int:
+        """Messages of a history at most."""
+        return self.config.max_messages
+
+    def _known_fact(self, content: str, user_id: str | None) -> UUID:
+        from memoriale.domain.stores.facts import canonical_fact
+
+        facts, text = self.get_user_facts(), canonical_fact(content)
+        assert facts is not None
+        known = facts.get_active_facts(user_id)
+        return next(fact.id for fact in known if canonical_fact(fact.fact) == text)
+
+    def _handle(self, principal: Principal, branch: str) -> Memory:
+        return Memory(self.storage.services, self.storage.settings, principal, branch)
+
+    def _language_model(self) -> ModelProvider:
+        return self._model or make_model(self.storage.settings.model)
+
+    def _ended(self, job: Job) -> None:
+        name = "memory.extract" if job.status is JobStatus.COMPLETED else "memory.error"
+        self._emit(
+            name,
+            {
+                "job_id": str(job.id),
+                "type": job.type,
+                "status": job.status.value,
+                "error": job.error if name == "memory.error" else None,
+                "attempts": job.attempts,
+            },
+        )
+
+    def _recorded(self, correction: Correction) -> None:
+        self._emit("memory.correction.recorded", {"correction_id": str(correction.id)})
+
+    def _retired(self, learnings: list[UUID], correction: Correction) -> None:
+        for learning in learnings:
+            self._emit(
+                "memory.learning.invalidated",
+                {"learning_id": str(learning), "superseded_by": str(correction.id)},
+            )
+
+    def _emit(self, name: str, payload: Mapping[str, Any]) -> None:
+        if self.config.event_bus is not None:
+            told(self.config.event_bus.emit, name, payload)
