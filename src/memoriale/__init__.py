@@ -21,16 +21,47 @@ if TYPE_CHECKING:
     from memoriale.adapters.library.asynchronous import AsyncLedger, AsyncMemory
     from memoriale.adapters.library.ledger import Ledger
     from memoriale.adapters.library.memory import Memory
+    from memoriale.adapters.library.stores.config import UnifiedMemoryConfig
+    from memoriale.adapters.library.stores.corrections import CorrectionStore
+    from memoriale.adapters.library.stores.curator import Curator
+    from memoriale.adapters.library.stores.decisions import DecisionLog
     from memoriale.adapters.library.stores.entities import EntityMemory
+    from memoriale.adapters.library.stores.facts import UserFacts
+    from memoriale.adapters.library.stores.files import FileMemory
     from memoriale.adapters.library.stores.graph import GraphMemory
+    from memoriale.adapters.library.stores.keeping import ScoredMemory
+    from memoriale.adapters.library.stores.learnings import LearnedKnowledge
     from memoriale.adapters.library.stores.ledger_graph import LedgerGraph
+    from memoriale.adapters.library.stores.manager import MemoryManager
     from memoriale.adapters.library.stores.procedures import ProcedureMemory
+    from memoriale.adapters.library.stores.profile import UserProfile
     from memoriale.adapters.library.stores.sessions import SessionManager
     from memoriale.adapters.library.stores.summaries import Summaries
     from memoriale.domain.chat import ChatMessage, ModelProvider, ModelReply, ToolCall
     from memoriale.domain.payloads import ProcedureStep
     from memoriale.domain.principal import Principal, Right
     from memoriale.domain.receipt import Receipt
+    from memoriale.domain.stores.configs import (
+        ConsolidateOptions,
+        ContextBudgetConfig,
+        CorrectionsConfig,
+        DecisionConfig,
+        EventBus,
+        FileMemoryConfig,
+        LearningsConfig,
+        PruneOptions,
+        UserFactsConfig,
+        UserProfileConfig,
+    )
+    from memoriale.domain.stores.context import Context
+    from memoriale.domain.stores.corrections import (
+        Correction,
+        CorrectionStats,
+        EvalCase,
+        NewCorrection,
+    )
+    from memoriale.domain.stores.curation import CurationReport
+    from memoriale.domain.stores.decisions import Decision, NewDecision
     from memoriale.domain.stores.entities import (
         Entity,
         EntityConfig,
@@ -38,20 +69,26 @@ if TYPE_CHECKING:
         EntityFact,
         EntityRelationship,
     )
+    from memoriale.domain.stores.facts import NewFact, UserFact
+    from memoriale.domain.stores.files import FileMemoryTarget, FileReply
     from memoriale.domain.stores.graph import (
         GraphMemoryConfig,
         GraphMemoryFeatureConfig,
         GraphStore,
     )
+    from memoriale.domain.stores.learnings import Learning, LearningSource, NewLearning
     from memoriale.domain.stores.procedures import (
         NewProcedure,
         Procedure,
         ProcedureMemoryConfig,
         ProceduresConfig,
     )
+    from memoriale.domain.stores.profile import UserProfileData
+    from memoriale.domain.stores.scopes import LearningScope, ProcedureScope
     from memoriale.domain.stores.sessions import Session
     from memoriale.domain.stores.summaries import SummaryConfig, SummaryEntry
     from memoriale.domain.tokens import CharacterCounter, TokenCounter
+    from memoriale.domain.tools import ToolDef
 
 __all__ = [
     "AsyncLedger",
@@ -60,13 +97,31 @@ __all__ = [
     "CharacterCounter",
     "ChatMessage",
     "ConflictError",
+    "ConsolidateOptions",
+    "Context",
+    "ContextBudgetConfig",
+    "Correction",
+    "CorrectionStats",
+    "CorrectionStore",
+    "CorrectionsConfig",
     "CorruptViewError",
+    "CurationReport",
+    "Curator",
+    "Decision",
+    "DecisionConfig",
+    "DecisionLog",
     "Entity",
     "EntityConfig",
     "EntityEvent",
     "EntityFact",
     "EntityMemory",
     "EntityRelationship",
+    "EvalCase",
+    "EventBus",
+    "FileMemory",
+    "FileMemoryConfig",
+    "FileMemoryTarget",
+    "FileReply",
     "ForkedHandleError",
     "GraphMemory",
     "GraphMemoryConfig",
@@ -74,23 +129,36 @@ __all__ = [
     "GraphStore",
     "ImportInterruptedError",
     "InputError",
+    "LearnedKnowledge",
+    "Learning",
+    "LearningScope",
+    "LearningSource",
+    "LearningsConfig",
     "Ledger",
     "LedgerGraph",
     "MemorialeError",
     "Memory",
+    "MemoryManager",
     "MissingRightError",
     "ModelProvider",
     "ModelReply",
+    "NewCorrection",
+    "NewDecision",
+    "NewFact",
+    "NewLearning",
     "NewProcedure",
     "Principal",
     "Procedure",
     "ProcedureMemory",
     "ProcedureMemoryConfig",
+    "ProcedureScope",
     "ProcedureStep",
     "ProceduresConfig",
+    "PruneOptions",
     "Receipt",
     "RefusedError",
     "Right",
+    "ScoredMemory",
     "Session",
     "SessionManager",
     "Summaries",
@@ -98,7 +166,15 @@ __all__ = [
     "SummaryEntry",
     "TokenCounter",
     "ToolCall",
+    "ToolDef",
     "UnavailableError",
+    "UnifiedMemoryConfig",
+    "UserFact",
+    "UserFacts",
+    "UserFactsConfig",
+    "UserProfile",
+    "UserProfileConfig",
+    "UserProfileData",
     "__version__",
     "compute_composite_score",
     "is_ancestor",
@@ -114,33 +190,64 @@ __all__ = [
 _LAZY = {
     "AsyncLedger": "memoriale.adapters.library.asynchronous",
     "AsyncMemory": "memoriale.adapters.library.asynchronous",
+    "CharacterCounter": "memoriale.domain.tokens",
+    "ChatMessage": "memoriale.domain.chat",
+    "ConsolidateOptions": "memoriale.domain.stores.configs",
+    "Context": "memoriale.domain.stores.context",
+    "ContextBudgetConfig": "memoriale.domain.stores.configs",
+    "Correction": "memoriale.domain.stores.corrections",
+    "CorrectionStats": "memoriale.domain.stores.corrections",
+    "CorrectionStore": "memoriale.adapters.library.stores.corrections",
+    "CorrectionsConfig": "memoriale.domain.stores.configs",
+    "CurationReport": "memoriale.domain.stores.curation",
+    "Curator": "memoriale.adapters.library.stores.curator",
+    "Decision": "memoriale.domain.stores.decisions",
+    "DecisionConfig": "memoriale.domain.stores.configs",
+    "DecisionLog": "memoriale.adapters.library.stores.decisions",
     "Entity": "memoriale.domain.stores.entities",
     "EntityConfig": "memoriale.domain.stores.entities",
     "EntityEvent": "memoriale.domain.stores.entities",
     "EntityFact": "memoriale.domain.stores.entities",
     "EntityMemory": "memoriale.adapters.library.stores.entities",
     "EntityRelationship": "memoriale.domain.stores.entities",
+    "EvalCase": "memoriale.domain.stores.corrections",
+    "EventBus": "memoriale.domain.stores.configs",
+    "FileMemory": "memoriale.adapters.library.stores.files",
+    "FileMemoryConfig": "memoriale.domain.stores.configs",
+    "FileMemoryTarget": "memoriale.domain.stores.files",
+    "FileReply": "memoriale.domain.stores.files",
     "GraphMemory": "memoriale.adapters.library.stores.graph",
     "GraphMemoryConfig": "memoriale.domain.stores.graph",
     "GraphMemoryFeatureConfig": "memoriale.domain.stores.graph",
     "GraphStore": "memoriale.domain.stores.graph",
     "ImportInterruptedError": "memoriale.adapters.importing.report",
+    "LearnedKnowledge": "memoriale.adapters.library.stores.learnings",
+    "Learning": "memoriale.domain.stores.learnings",
+    "LearningScope": "memoriale.domain.stores.scopes",
+    "LearningSource": "memoriale.domain.stores.learnings",
+    "LearningsConfig": "memoriale.domain.stores.configs",
     "Ledger": "memoriale.adapters.library.ledger",
     "LedgerGraph": "memoriale.adapters.library.stores.ledger_graph",
     "Memory": "memoriale.adapters.library.memory",
-    "Principal": "memoriale.domain.principal",
-    "CharacterCounter": "memoriale.domain.tokens",
-    "ChatMessage": "memoriale.domain.chat",
+    "MemoryManager": "memoriale.adapters.library.stores.manager",
     "ModelProvider": "memoriale.domain.chat",
     "ModelReply": "memoriale.domain.chat",
+    "NewCorrection": "memoriale.domain.stores.corrections",
+    "NewDecision": "memoriale.domain.stores.decisions",
+    "NewFact": "memoriale.domain.stores.facts",
+    "NewLearning": "memoriale.domain.stores.learnings",
     "NewProcedure": "memoriale.domain.stores.procedures",
+    "Principal": "memoriale.domain.principal",
     "Procedure": "memoriale.domain.stores.procedures",
     "ProcedureMemory": "memoriale.adapters.library.stores.procedures",
     "ProcedureMemoryConfig": "memoriale.domain.stores.procedures",
-    "ProceduresConfig": "memoriale.domain.stores.procedures",
+    "ProcedureScope": "memoriale.domain.stores.scopes",
     "ProcedureStep": "memoriale.domain.payloads",
+    "ProceduresConfig": "memoriale.domain.stores.procedures",
+    "PruneOptions": "memoriale.domain.stores.configs",
     "Receipt": "memoriale.domain.receipt",
     "Right": "memoriale.domain.principal",
+    "ScoredMemory": "memoriale.adapters.library.stores.keeping",
     "Session": "memoriale.domain.stores.sessions",
     "SessionManager": "memoriale.adapters.library.stores.sessions",
     "Summaries": "memoriale.adapters.library.stores.summaries",
@@ -148,6 +255,14 @@ _LAZY = {
     "SummaryEntry": "memoriale.domain.stores.summaries",
     "TokenCounter": "memoriale.domain.tokens",
     "ToolCall": "memoriale.domain.chat",
+    "ToolDef": "memoriale.domain.tools",
+    "UnifiedMemoryConfig": "memoriale.adapters.library.stores.config",
+    "UserFact": "memoriale.domain.stores.facts",
+    "UserFacts": "memoriale.adapters.library.stores.facts",
+    "UserFactsConfig": "memoriale.domain.stores.configs",
+    "UserProfile": "memoriale.adapters.library.stores.profile",
+    "UserProfileConfig": "memoriale.domain.stores.configs",
+    "UserProfileData": "memoriale.domain.stores.profile",
 }
 
 

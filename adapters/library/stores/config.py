@@ -74,7 +74,7 @@ class UnifiedMemoryConfig(BaseModel):
 def part(given: "bool | C | None", default: type[C]) -> C | None:
     """A part of a configuration: its default for True, None when it is off."""
     if isinstance(given, BaseModel):
-        return given  # type: ignore[return-value]
+        return given
     return default() if given else None
 
 

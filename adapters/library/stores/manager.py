@@ -5,6 +5,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from memoriale.adapters.application.reading import AsOf
+from memoriale.adapters.extraction.extractors import EXTRACTORS
 from memoriale.adapters.extraction.handlers import known_handlers
 from memoriale.adapters.extraction.jobs import request_extraction
 from memoriale.adapters.language_models.factory import make_model
@@ -13,20 +14,19 @@ from memoriale.adapters.library.stores.background import Background
 from memoriale.adapters.library.stores.config import UnifiedMemoryConfig, parse_config
 from memoriale.adapters.library.stores.corrections import told
 from memoriale.adapters.library.stores.curator import Curator
+from memoriale.adapters.library.stores.keeping import Keeping
 from memoriale.adapters.library.stores.parsing import parsed
-from memoriale.adapters.library.stores.stores import Stores
 from memoriale.adapters.tokens import default_counter
 from memoriale.domain.chat import ChatMessage, ModelProvider
 from memoriale.domain.errors import InputError
 from memoriale.domain.jobs import Job, JobStatus
 from memoriale.domain.principal import Principal
 from memoriale.domain.stores.context import Context, build_context
-from memoriale.domain.stores.corrections import Correction, NewCorrection
+from memoriale.domain.stores.corrections import Correction
 from memoriale.domain.stores.sessions import Session
 from memoriale.domain.text import shown
 from memoriale.domain.tools import ToolDef
 
-_TITLE: Final = 60
 _EXTRACTED: Final = {
     "user_facts": "facts",
     "user_profile": "profile",
@@ -36,19 +36,6 @@ _EXTRACTED: Final = {
     "procedures": "procedures",
 }
 """The extractor of each store that has one."""
-_SOURCES: Final = {
-    "fact": "user_facts",
-    "entity": "entities",
-    "entity_fact": "entities",
-    "entity_event": "entities",
-    "relationship": "entities",
-    "decision": "decisions",
-    "learning": "learnings",
-    "correction": "corrections",
-    "node": "graph",
-    "edge": "graph",
-}
-"""The store that each kind of memory that recall finds belongs to."""
 
 
 class Appended(NamedTuple):
@@ -57,17 +44,7 @@ class Appended(NamedTuple):
     overflow: list[ChatMessage]
 
 
-class ScoredMemory(NamedTuple):
-    """A memory that was recalled: its text, score (0..1), store, and id."""
-
-    content: str
-    score: float
-    source: str
-    memory_id: UUID
-    index: int
-
-
-class MemoryManager(Stores):
+class MemoryManager(Keeping):
     """
     Sessions, the stores that are switched on, prompts, tools and background extraction.
 
@@ -92,7 +69,8 @@ class MemoryManager(Stores):
         tenant = self.storage.principal.tenant
         if self.config.tenant_id not in (None, tenant):
             raise InputError(
-                f"config.tenant_id is {shown(self.config.tenant_id)!r}, the handle's is {tenant!r}.",
+                f"config.tenant_id is {shown(self.config.tenant_id)!r}; the handle's tenant is "
+                f"{tenant!r}.",
                 code="wrong_tenant",
                 field="config.tenant_id",
                 value=shown(self.config.tenant_id),
@@ -230,7 +208,11 @@ class MemoryManager(Stores):
             InputError: There is no model, neither here nor in ``MEMORIALE_MODEL``.
         """
         self._model = self._model or agent_model
-        names = [name for store, name in _EXTRACTED.items() if self.is_extracted(store)]
+        names = [
+            name
+            for store, name in _EXTRACTED.items()
+            if name in EXTRACTORS and self.is_extracted(store)
+        ]
         memory = self._acting(user_id, agent_name, session_id)
         if not names or memory.principal.user is None or not messages:
             return []
@@ -258,120 +240,6 @@ class MemoryManager(Stores):
         """
         return self._background.wait(timeout)
 
-    def remember(
-        self,
-        content: str,
-        user_id: str | None = None,
-        scope: str | None = None,
-        importance: float | None = None,
-    ) -> UUID:
-        """
-        Keeps a piece of information: a fact of the user, else a learning of the scope.
-
-        Args:
-            content: What to remember.
-            user_id: Whose; default: the handle's user.
-            scope: ``user`` (default), ``agent`` or ``tenant``; the last two are learnings.
-            importance: 0..1.
-
-        Raises:
-            InputError: No store that is on can keep it; nothing was stored.
-        """
-        facts, learnings = self.get_user_facts(), self.get_learned_knowledge()
-        whose = user_id or self.storage.principal.user
-        if facts is not None and whose is not None and scope in (None, "user"):
-            made = facts.add_facts(user_id, [{"fact": content, "importance": importance}])
-            return made[0] if made else self._known_fact(content, user_id)
-        if learnings is not None:
-            new = {
-                "title": content[:_TITLE],
-                "content": content,
-                "scope": scope or "user",
-                "user_id": user_id,
-                "importance": importance,
-            }
-            return learnings.save_learning(new).id
-        raise InputError(
-            "nothing that is switched on can keep this: facts need a user, other scopes need "
-            "learnings.",
-            code="no_store",
-            field="scope",
-            value=shown(scope),
-            allowed=["user_facts", "learnings"],
-        )
-
-    def recall(
-        self,
-        query: str,
-        user_id: str | None = None,
-        top_k: int = 10,
-        agent_name: str | None = None,
-        *,
-        as_of: AsOf = None,
-    ) -> list[ScoredMemory]:
-        """
-        What answers a question best, from every store that is on, by the composite of similarity,
-        recency and importance; only what the caller may see is looked at.
-
-        Args:
-            query: The question.
-            user_id, agent_name: The caller; default: the handle's.
-            top_k: How many at most.
-            as_of: As then: an index or a time.
-        """
-        kinds = [kind for kind, store in _SOURCES.items() if self.is_on(store)]
-        if not kinds:
-            return []
-        hits = self._acting(user_id, agent_name, None).recall(
-            query, kinds=kinds, top_k=top_k, rank="composite", as_of=as_of
-        )
-        return [
-            ScoredMemory(hit.content, hit.score, _SOURCES[hit.kind], hit.memory_id, hit.index)
-            for hit in hits
-        ]
-
-    def record_correction(self, correction: NewCorrection | Mapping[str, Any]) -> Correction:
-        """
-        See ``CorrectionStore.record_correction``.
-
-        Raises:
-            InputError: Corrections are not switched on.
-        """
-        store = self.get_correction_store()
-        if store is None:
-            raise InputError(
-                "corrections are off; set 'corrections' of the configuration.",
-                code="no_store",
-                field="corrections",
-                allowed=True,
-            )
-        return store.record_correction(correction)
-
-    def forget(
-        self,
-        user_id: str | None = None,
-        fact_id: UUID | str | None = None,
-        entity_id: str | None = None,
-    ) -> int:
-        """
-        Ends a fact, an entity with all that belongs to it, or everything of a user.
-
-        Args:
-            user_id: Whose; default: the handle's user.
-            fact_id: Only this fact.
-            entity_id: Only this entity.
-
-        Returns:
-            How many memories ended; 0 when there was no such one.
-        """
-        facts, entities = self.get_user_facts(), self.get_entity_memory()
-        if fact_id is not None:
-            return int(facts is not None and facts.remove_fact(user_id, fact_id))
-        if entity_id is not None:
-            return 0 if entities is None else entities.delete_entity(user_id, entity_id)
-        memory = self._acting(user_id, None, None)
-        return Curator(memory).clear_all(user_id).changed
-
     def get_tools(self) -> list[ToolDef]:
         """The tools of every store that is on, for the handle's user, agent and session."""
         return [tool for store in self.active() for tool in store.get_tools()]
@@ -383,14 +251,6 @@ class MemoryManager(Stores):
     def get_max_messages(self) -> int:
         """Messages of a history at most."""
         return self.config.max_messages
-
-    def _known_fact(self, content: str, user_id: str | None) -> UUID:
-        from memoriale.domain.stores.facts import canonical_fact
-
-        facts, text = self.get_user_facts(), canonical_fact(content)
-        assert facts is not None
-        known = facts.get_active_facts(user_id)
-        return next(fact.id for fact in known if canonical_fact(fact.fact) == text)
 
     def _handle(self, principal: Principal, branch: str) -> Memory:
         return Memory(self.storage.services, self.storage.settings, principal, branch)

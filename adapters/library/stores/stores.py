@@ -187,9 +187,7 @@ class Stores(Store):
     ) -> Memory:
         return self._as(user=user_id, agent=agent_name, session=session_id)
 
-    def _switch(
-        self, name: str, config: BaseModel | None, store: Callable[..., Any]
-    ) -> None:
+    def _switch(self, name: str, config: BaseModel | None, store: Callable[..., Any]) -> None:
         if config is not None:
             given = {n: getattr(config, n) for n in type(config).model_fields}
             self._on[name] = store(self.storage, **given)
