@@ -101,6 +101,11 @@ def visible_condition(lines: Sequence[ScopedLine], hidden: Sequence[Iterable[str
     return all_of((_indexed_condition([scope for _, scope in lines]), shown))
 
 
+def recalled_kinds() -> tuple[str, ...]:
+    """Kinds that are found when none is asked for by name; one that is named is always found."""
+    return tuple(name for name in KINDS.names() if KINDS.require(name).recalled)
+
+
 def query_condition(query: RecallQuery) -> str:
     """
     What else a hit must be: current, not expired, valid, and of the kinds and tags asked.
@@ -115,11 +120,8 @@ def query_condition(query: RecallQuery) -> str:
         f"(valid_from IS NULL OR valid_from <= {valid_at})",
         f"(valid_until IS NULL OR valid_until > {valid_at})",
     ]
-    if query.kinds:
-        conditions.append(one_of("kind", [text_literal(kind) for kind in query.kinds]))
-    never = [name for name in KINDS.names() if not KINDS.require(name).recalled]
-    if never:
-        conditions.append(f"NOT {one_of('kind', [text_literal(kind) for kind in never])}")
+    kinds = query.kinds or recalled_kinds()
+    conditions.append(one_of("kind", [text_literal(kind) for kind in kinds]))
     if query.namespaces is not None:
         names = [text_literal(name) for name in ("", *query.namespaces)]
         conditions.append(one_of("namespace", names))

@@ -6,9 +6,8 @@ from uuid import UUID
 
 from memoriale.domain.access import AccessScope
 from memoriale.domain.branches import Line
-from memoriale.domain.kinds import KINDS
 from memoriale.domain.memory import Status
-from memoriale.projections.recall.filters import one_of, uuid_literal
+from memoriale.projections.recall.filters import one_of, recalled_kinds, uuid_literal
 from memoriale.projections.recall.query import RecallQuery
 from memoriale.projections.recall.shelf import Shelf, moment
 
@@ -77,8 +76,7 @@ def _wanted(shelf: Shelf, query: RecallQuery) -> Any:
     mask = shelf.array("status") == shelf.code("status", Status.CURRENT.value)
     mask &= shelf.array("expires_at") > now
     mask &= (shelf.array("valid_from") <= valid_at) & (shelf.array("valid_until") > valid_at)
-    kinds = query.kinds or [name for name in KINDS.names() if KINDS.require(name).recalled]
-    mask &= _among(shelf, "kind", kinds)
+    mask &= _among(shelf, "kind", query.kinds or recalled_kinds())
     if query.namespaces is not None:
         mask &= _among(shelf, "namespace", ("", *query.namespaces))
     for tag in query.tags:

@@ -15,6 +15,7 @@ from memoriale.domain.errors import UnavailableError
 from memoriale.domain.scoring import compute_composite_score, recency_decay
 from memoriale.projections.recall.query import Hit, RecallQuery
 from memoriale.projections.recall.search import search
+from memoriale.projections.recall.shelves import Shelves
 from memoriale.projections.recall.view import RecallView
 from tests.fixtures.events import ALICE, BOB, START, History
 from tests.integration.test_recall_view import post, posted
@@ -337,3 +338,19 @@ def test_an_erased_memory_is_never_found(tmp_path: Path) -> None:
     history.remembered("red boat")
     view = posted(tmp_path, history)
     assert contents(ask(view, history, "red kite", top_k=50)) == ["red boat"]
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_kind_that_is_asked_for_by_name_is_found(tmp_path: Path, kept: bool) -> None:
+    """Kinds that recall leaves out are found when they are named, whether the owner's rows are
+    kept in memory or proposed by the table's indexes."""
+    history = History()
+    history.remembered("red kite as a note")
+    history.remembered("red kite as a summary", kind="summary")
+    view = posted(tmp_path, history)
+    if not kept:
+        view.shelves = Shelves(view.table, view.embedder.width, most_bytes=0)
+    assert contents(ask(view, history, "red kite")) == ["red kite as a note"]
+    named = ask(view, history, "red kite", kinds=("summary",))
+    assert contents(named) == ["red kite as a summary"]
+    assert len(ask(view, history, "red kite", kinds=("note", "summary"))) == 2
