@@ -1,5 +1,7 @@
 """Hierarchical paths such as ``org/team/project``, and keys of a scope."""
 
+from typing import Self
+
 from memoriale.domain.errors import InputError
 from memoriale.domain.record import MAX_NAMESPACE_DEPTH
 
@@ -22,6 +24,34 @@ def normalise_path(path: str) -> str:
             allowed=f"1 to {MAX_NAMESPACE_DEPTH} segments",
         )
     return "/".join(segments)
+
+
+class MemoryScope(str):
+    """
+    A path in its normal form: ``MemoryScope("/org//team/")`` is ``org/team``. It is a text, so
+    that it can be given wherever a namespace is.
+
+    Raises:
+        InputError: No segment is left, or there are more than 32.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, path: str) -> Self:
+        return super().__new__(cls, normalise_path(path))
+
+    @property
+    def path(self) -> str:
+        """The path as a plain text."""
+        return str(self)
+
+    def ancestors(self) -> list["MemoryScope"]:
+        """Every path at which memories are visible from here, shortest first, itself the last."""
+        return [MemoryScope(path) for path in resolve_scope(self)]
+
+    def matches(self, query: str) -> bool:
+        """Whether a memory that is stored here is visible from a path."""
+        return scope_matches(self, query)
 
 
 def resolve_scope(path: str) -> list[str]:

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Final
+from typing import Any, Final, TypedDict
 
 from memoriale.domain.errors import InputError
 from memoriale.domain.text import shown
@@ -16,6 +16,14 @@ DEFAULT_WEIGHTS: Final[Mapping[str, float]] = {
 DEFAULT_HALF_LIFE_DAYS: Final = 30.0
 NEUTRAL: Final = 0.5
 _SECONDS_PER_DAY: Final = 86_400.0
+
+
+class ScoringWeights(TypedDict, total=False):
+    """How much each part of a composite score counts; a part that is left out has its default."""
+
+    semantic: float
+    recency: float
+    importance: float
 
 
 def recency_decay(
@@ -60,7 +68,7 @@ def compute_composite_score(
     now: datetime,
     semantic_similarity: float | None = None,
     importance: float | None = None,
-    weights: Mapping[str, float] | None = None,
+    weights: ScoringWeights | Mapping[str, float] | None = None,
     half_life_days: float = DEFAULT_HALF_LIFE_DAYS,
 ) -> float:
     """
@@ -88,7 +96,7 @@ def compute_composite_score(
     return min(1.0, score)
 
 
-def _merged(weights: Mapping[str, float]) -> dict[str, float]:
+def _merged(weights: Mapping[str, Any]) -> dict[str, float]:
     merged = {**DEFAULT_WEIGHTS, **weights}
     wrong = set(merged) - set(DEFAULT_WEIGHTS)
     numbers = all(_is_number(weight) and weight >= 0 for weight in merged.values())

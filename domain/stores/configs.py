@@ -5,6 +5,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from memoriale.domain.chat import ModelProvider
 from memoriale.domain.stores.curation import MERGE_FROM
 from memoriale.domain.stores.decisions import SHOWN_DECISIONS
 from memoriale.domain.stores.facts import MAX_FACTS
@@ -76,8 +77,11 @@ class PruneOptions(Config):
 
 
 class ConsolidateOptions(Config):
-    """Whose facts ``Curator.consolidate`` merges, from which similarity on (0..1)."""
+    """With which model ``Curator.consolidate`` merges whose facts, from which similarity (0..1)."""
 
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+    model: ModelProvider
     user_id: str | None = None
     similarity_threshold: float = Field(default=MERGE_FROM, ge=0, le=1)
 

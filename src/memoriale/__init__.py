@@ -13,8 +13,14 @@ from memoriale.domain.errors import (
     RefusedError,
     UnavailableError,
 )
-from memoriale.domain.namespaces import is_ancestor, resolve_scope, scope_key, scope_matches
-from memoriale.domain.scoring import compute_composite_score, recency_decay
+from memoriale.domain.namespaces import (
+    MemoryScope,
+    is_ancestor,
+    resolve_scope,
+    scope_key,
+    scope_matches,
+)
+from memoriale.domain.scoring import ScoringWeights, compute_composite_score, recency_decay
 
 if TYPE_CHECKING:
     from memoriale.adapters.importing.report import ImportInterruptedError
@@ -23,6 +29,7 @@ if TYPE_CHECKING:
     from memoriale.adapters.library.memory import Memory
     from memoriale.adapters.library.stores.config import UnifiedMemoryConfig
     from memoriale.adapters.library.stores.corrections import CorrectionStore
+    from memoriale.adapters.library.stores.curated import CuratorStores
     from memoriale.adapters.library.stores.curator import Curator
     from memoriale.adapters.library.stores.decisions import DecisionLog
     from memoriale.adapters.library.stores.entities import EntityMemory
@@ -107,6 +114,7 @@ __all__ = [
     "CorruptViewError",
     "CurationReport",
     "Curator",
+    "CuratorStores",
     "Decision",
     "DecisionConfig",
     "DecisionLog",
@@ -139,6 +147,7 @@ __all__ = [
     "MemorialeError",
     "Memory",
     "MemoryManager",
+    "MemoryScope",
     "MissingRightError",
     "ModelProvider",
     "ModelReply",
@@ -159,6 +168,7 @@ __all__ = [
     "RefusedError",
     "Right",
     "ScoredMemory",
+    "ScoringWeights",
     "Session",
     "SessionManager",
     "Summaries",
@@ -200,6 +210,7 @@ _LAZY = {
     "CorrectionStore": "memoriale.adapters.library.stores.corrections",
     "CorrectionsConfig": "memoriale.domain.stores.configs",
     "CurationReport": "memoriale.domain.stores.curation",
+    "CuratorStores": "memoriale.adapters.library.stores.curated",
     "Curator": "memoriale.adapters.library.stores.curator",
     "Decision": "memoriale.domain.stores.decisions",
     "DecisionConfig": "memoriale.domain.stores.configs",

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from memoriale.domain.errors import InputError
 from memoriale.domain.namespaces import (
+    MemoryScope,
     is_ancestor,
     normalise_path,
     resolve_scope,
@@ -149,3 +150,15 @@ def test_moving_the_colon_changes_the_key(text: str) -> None:
     """However a text is cut into team and resource, every cut has a key of its own."""
     cuts = {(text[:i], text[i:]) for i in range(1, len(text) + 1)} | {("", text)}
     assert len({scope_key(resource, team) for team, resource in cuts}) == len(cuts)
+
+
+def test_a_scope_is_a_normal_path() -> None:
+    """Equal paths are equal scopes, it knows what is above, and an empty one is refused."""
+    scope = MemoryScope("/org//team/")
+    assert (scope, scope.path) == ("org/team", "org/team")
+    assert scope.ancestors() == ["org", "org/team"]
+    assert scope.matches("org/team/project")
+    assert not scope.matches("org")
+    with pytest.raises(InputError) as refused:
+        MemoryScope("//")
+    assert refused.value.code == "bad_namespace"

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict
@@ -11,6 +11,7 @@ from memoriale.adapters.extraction.prompting import prompt
 from memoriale.adapters.extraction.replies import read_reply
 from memoriale.adapters.library.memory import Memory
 from memoriale.adapters.library.stores.base import Store
+from memoriale.adapters.library.stores.curated import CuratorStores, reconcile_recall
 from memoriale.domain.chat import ChatMessage, ModelProvider
 from memoriale.domain.commands import Remember
 from memoriale.domain.errors import InputError
@@ -19,6 +20,7 @@ from memoriale.domain.fields import choice
 from memoriale.domain.keys import Subject
 from memoriale.domain.memory import MemoryState
 from memoriale.domain.steps import Slice
+from memoriale.domain.stores.configs import ConsolidateOptions, PruneOptions
 from memoriale.domain.stores.curation import (
     KINDS_OF,
     MERGE_FROM,
@@ -35,6 +37,9 @@ from memoriale.domain.stores.curation import (
 )
 from memoriale.domain.stores.facts import FACT
 from memoriale.domain.values import check_unit, check_whole
+
+if TYPE_CHECKING:
+    from memoriale.projections.reconcile import ReconcileReport
 
 _TIERS: Final = tuple(tier.value for tier in SourceTier)
 _PRUNED: Final = tuple(tier.value for tier in SourceTier if tier in PRUNED_TIERS)
@@ -59,14 +64,32 @@ class Curator(Store):
 
     Args:
         storage: A memory handle; its user, agent and session are meant where none is given.
+        stores: The stores to look after; default: every kind of memory.
+
+    Raises:
+        InputError: A store of another tenant.
     """
 
-    def __init__(self, storage: Memory) -> None:
+    def __init__(self, storage: Memory, stores: CuratorStores | None = None) -> None:
         super().__init__(storage)
+        self.kinds = None if stores is None else stores.kinds(storage)
+
+    def reconcile(self, *, dry_run: bool = False) -> "ReconcileReport":
+        """
+        Repairs what searches look into, the recall view, from the ledger.
+
+        Args:
+            dry_run: Only say what would be done.
+
+        Returns:
+            What was missing, orphaned, stale or doubled, for all stores of the tenant together:
+            they share the view. Right: ``operate``.
+        """
+        return reconcile_recall(self.storage, repair=not dry_run)
 
     def prune(
         self,
-        max_age_days: int,
+        max_age_days: int | PruneOptions,
         user_id: str | None = None,
         agent_name: str | None = None,
         session_id: str | None = None,
@@ -78,20 +101,25 @@ class Curator(Store):
         Ends, as ``pruned``, what is older than an age, of every kind that the owners have.
 
         Args:
-            max_age_days: Days of 24 hours since the memory last changed, 0..36,500.
+            max_age_days: Days of 24 hours since the memory last changed, 0..36,500; or options
+                that say whose, too.
             user_id, agent_name, session_id: Whose; default: the handle's.
             sources: Tiers that may go; by default what models wrote, never what people said.
             dry_run: Only say what would be done.
         """
-        check_whole("max_age_days", max_age_days, 0, _MOST_DAYS)
+        if isinstance(max_age_days, PruneOptions):
+            user_id = user_id or max_age_days.user_id
+            agent_name = agent_name or max_age_days.agent_name
+            max_age_days = max_age_days.max_age_days
+        days = check_whole("max_age_days", max_age_days, 0, _MOST_DAYS)
         tiers = frozenset(
             SourceTier(choice("sources", source, _TIERS) or "manual") for source in sources
         )
         return self._over_owners(
             "curate.prune",
             self._as(user=user_id, agent=agent_name, session=session_id),
-            {"max_age_days": max_age_days, "sources": sorted(sources)},
-            lambda seen: prune(seen, max_age_days, tiers),
+            {"max_age_days": days, "sources": sorted(sources)},
+            lambda seen: prune(seen, days, tiers),
             dry_run,
         )
 
@@ -105,13 +133,15 @@ class Curator(Store):
         """
         memory = self._as(user=user_id)
         owner = self._owner(memory, "user")
+        if not self._looks_after(FACT):
+            return CurationReport()
         return self._one(memory, owner, (FACT,), "curate.deduplicate", {}, deduplicate, dry_run)
 
     def consolidate(
         self,
-        model: ModelProvider,
+        model: ModelProvider | ConsolidateOptions,
         user_id: str | None = None,
-        similarity_threshold: float = MERGE_FROM,
+        similarity_threshold: float | None = None,
         *,
         dry_run: bool = False,
     ) -> CurationReport:
@@ -122,18 +152,26 @@ class Curator(Store):
         merged, and only those that a chain of pairs of at least the similarity connects.
 
         Args:
-            model: The language model that proposes.
+            model: The language model that proposes; or options that say the rest, too.
             user_id: Whose; default: the handle's user.
-            similarity_threshold: Least cosine of two facts, 0..1, by the ledger's embedder.
+            similarity_threshold: Least cosine of two facts, 0..1, by the ledger's embedder;
+                default: 0.8.
             dry_run: Only say what would be done; the model is asked all the same.
 
         Raises:
             BadReplyError: The model's reply cannot be used; nothing was stored.
             UnavailableError: Model or embedder cannot be reached; nothing was stored.
         """
+        least = similarity_threshold
+        if isinstance(model, ConsolidateOptions):
+            user_id = user_id or model.user_id
+            least = model.similarity_threshold if least is None else least
+            model = model.model
+        threshold = check_unit("similarity_threshold", MERGE_FROM if least is None else least)
         memory = self._as(user=user_id)
         owner = self._owner(memory, "user")
-        threshold = check_unit("similarity_threshold", similarity_threshold)
+        if not self._looks_after(FACT):
+            return CurationReport()
         seen = self._read(memory, owner, (FACT,), "curate.consolidate")
         facts = [] if seen is None else [s for s in seen.current(FACT) if s.payload is not None]
         groups = self._similar(memory, facts, threshold)
@@ -193,8 +231,13 @@ class Curator(Store):
             )
         report = CurationReport()
         for owner, kinds in known:
-            report += self._one(memory, owner, kinds, command, arguments, work, dry_run)
+            chosen = tuple(kind for kind in kinds if self._looks_after(kind))
+            if chosen:
+                report += self._one(memory, owner, chosen, command, arguments, work, dry_run)
         return report
+
+    def _looks_after(self, kind: str) -> bool:
+        return self.kinds is None or kind in self.kinds
 
     def _one(
         self,

@@ -94,6 +94,7 @@ class Keeping(Stores):
         top_k: int = 10,
         agent_name: str | None = None,
         *,
+        namespace: str | None = None,
         as_of: AsOf = None,
     ) -> list[ScoredMemory]:
         """
@@ -104,13 +105,19 @@ class Keeping(Stores):
             query: The question.
             user_id, agent_name: The caller; default: the handle's.
             top_k: How many at most.
+            namespace: Look from this path: what is kept at it or above it; default: the handle's.
             as_of: As then: an index or a time.
         """
         kinds = [kind for kind, store in _SOURCES.items() if self.is_on(store)]
         if not kinds:
             return []
         hits = self._acting(user_id, agent_name, None).recall(
-            query, kinds=kinds, top_k=top_k, rank="composite", as_of=as_of
+            query,
+            kinds=kinds,
+            top_k=top_k,
+            namespace=namespace,
+            rank="composite",
+            as_of=as_of,
         )
         return [
             ScoredMemory(

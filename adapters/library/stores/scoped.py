@@ -8,6 +8,7 @@ from memoriale.adapters.application.reading import AsOf
 from memoriale.adapters.application.recalling import Question
 from memoriale.adapters.library.memory import Memory
 from memoriale.adapters.library.stores.base import Store
+from memoriale.adapters.library.stores.curated import reconcile_recall
 from memoriale.domain.errors import InputError
 from memoriale.domain.fields import parse_id
 from memoriale.domain.keys import Subject
@@ -28,6 +29,16 @@ class ScopedStore(Store):
 
     top_k: int
     min_score: float | None
+
+    def reconcile(self) -> int:
+        """
+        Repairs what searches look into, the recall view, from the ledger. One view holds what
+        every store of the tenant keeps, so all of it is put right, at the cost of a replay.
+
+        Returns:
+            How many rows were missing, orphaned, stale or doubled. Right: ``operate``.
+        """
+        return reconcile_recall(self.storage, repair=True).repaired
 
     def _caller(self, user_id: str | None, agent_name: str | None, tenant_id: str | None) -> Memory:
         """
