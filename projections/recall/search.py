@@ -119,9 +119,7 @@ def _proposed(view: RecallView, query: RecallQuery, lines: Sequence[ScopedLine])
     asked, vector = " ".join(words(query.text)), _vector(view, query, query.text)
     keys = set[int]()
     if query.keyword_leg and asked:
-        keys |= chosen.keys(
-            wanted, lambda n: view.table.keyword_search("search_text", asked, *chosen.filter, n)
-        )
+        keys |= chosen.keys(wanted, lambda n: view.table.keyword_search(asked, *chosen.filter, n))
     if vector is not None:
         keys |= chosen.keys(wanted, lambda n: view.table.vector_search(vector, *chosen.filter, n))
     shelf = Shelf(view.embedder.width, view.shelves.scratch)

@@ -12,15 +12,18 @@ from memoriale.projections.recall.lance_errors import lance_errors, once_more
 from memoriale.projections.recall.lance_memory import give_back, lancedb, shared_session
 from memoriale.projections.recall.schema import (
     COLUMNS,
+    KEY_INDEX,
     LACKING,
     PASSAGES,
     SENTINEL_KEY,
     TABLE,
     VECTOR,
+    WORDS,
     WORDS_INDEX,
     arrow_schema,
     index_configs,
     index_name,
+    words_config,
 )
 
 _MOST_FRAGMENTS: Final = 32
@@ -103,11 +106,10 @@ class VersionTable:
 
         return once_more(scan)
 
-    def keyword_search(
-        self, column: str, words: str, where: str, columns: Sequence[str], limit: int
-    ) -> Any:
+    def keyword_search(self, words: str, where: str, columns: Sequence[str], limit: int) -> Any:
         """
-        The rows that fit words best, the filter applied first; ``_score`` is BM25.
+        The rows that fit words best, the filter applied first; ``_score`` is BM25. The first
+        such search of a table makes its index of words.
 
         Args:
             words: Any text; it is split into words and never read as a query expression.
@@ -119,7 +121,8 @@ class VersionTable:
 
         def search() -> Any:
             with lance_errors(self.folder):
-                query = self._table.search(match(words, column), query_type="fts")
+                self._index_words()
+                query = self._table.search(match(words, WORDS), query_type="fts")
                 query = query.where(where, prefilter=True).limit(limit)
                 return _validated(query.select([*columns, "_score"]).to_arrow())
 
@@ -170,7 +173,7 @@ class VersionTable:
     def compact(self, *, more_to_come: bool) -> bool:
         """
         Joins small files and brings the indexes up when it is worth while: a commit adds a file,
-        and words that are not indexed yet are read through by every search.
+        and rows that are not indexed yet are read through by every look-up.
 
         Args:
             more_to_come: Whether this is the middle of a long posting; then it is done less
@@ -180,12 +183,12 @@ class VersionTable:
             Whether it was done.
         """
         with lance_errors(self.folder):
-            words = self._table.index_stats(WORDS_INDEX)
+            keys = self._table.index_stats(KEY_INDEX)
         most = _MOST_UNINDEXED
         if more_to_come:
-            most = max(most, min(_MOST_UNINDEXED_MEANWHILE, words.num_indexed_rows // 2))
+            most = max(most, min(_MOST_UNINDEXED_MEANWHILE, keys.num_indexed_rows // 2))
         many = self.fragments() >= _MOST_FRAGMENTS and not more_to_come
-        due: bool = many or words.num_unindexed_rows > most
+        due: bool = many or keys.num_unindexed_rows > most
         if due:
             once_more(self.optimize)
         return due
@@ -233,6 +236,10 @@ class VersionTable:
             below = [] if high is None else [f"key < {high}"]
             above = [] if low is None else [f"key >= {low}"]
             yield self.read(" AND ".join(above + below), columns).sort_by("key")
+
+    def _index_words(self) -> None:
+        if self._table.index_stats(WORDS_INDEX) is None:
+            self._table.create_index(WORDS, config=words_config(), name=WORDS_INDEX)
 
     def close(self) -> None:
         """Lets the table go."""
