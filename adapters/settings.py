@@ -75,7 +75,8 @@ class Settings(BaseSettings):
     actor: str | None = None
     embedder: str = "wordllama"
     model: str = "none"
-    """Language model for extraction: ``package.module:factory``, or ``none``."""
+    """Language model for extraction: ``openai:MODEL``, another name of pydantic-ai,
+    ``package.module:factory``, or ``none``."""
     openai_base_url: str = Field(
         default=DEFAULT_URL, validation_alias=AliasChoices("openai_base_url", BASE_URL)
     )
@@ -208,8 +209,8 @@ class Settings(BaseSettings):
         return self.home / "cache"
 
     @property
-    def embedding_endpoint(self) -> Endpoint:
-        """Where embeddings come from over HTTP."""
+    def openai_endpoint(self) -> Endpoint:
+        """Where embeddings and replies of language models come from over HTTP."""
         key = self.openai_api_key.get_secret_value() if self.openai_api_key else ""
         return Endpoint(self.openai_base_url, key or None)
 

@@ -80,6 +80,11 @@ class ModelProvider(Protocol):
         """
 
 
+def model_code(name: str) -> str:
+    """A model's name as it may stand in clear: at most 64 letters, digits and ``_.:/-``."""
+    return "".join(c if c.isascii() and (c.isalnum() or c in "_.:/-") else "-" for c in name)[:64]
+
+
 def _words(part: dict[str, JsonValue]) -> str:
     text = part.get("text")
     return text if isinstance(text, str) else f"[{part.get('type', 'part')}]"

@@ -132,6 +132,8 @@ class UnavailableError(MemorialeError):
     exit_code = 5
     retry = True
     default_code = "unavailable"
+    retry_after = 0.0
+    """Seconds that whoever failed asks to be left alone; 0 if it did not say."""
 
 
 class CorruptViewError(UnavailableError):

@@ -15,6 +15,8 @@ from memoriale.domain.record import Columns
 JOB_KIND: Final = "job"
 MOST_ATTEMPTS: Final = 5
 LONGEST_PAUSE: Final = timedelta(hours=1)
+LONGEST_REST: Final = timedelta(days=1)
+"""That somebody who failed is given, however long it asks to be left alone."""
 
 Attempt = Annotated[int, Field(ge=1)]
 
@@ -75,16 +77,26 @@ class JobCompleted(Event):
 
 
 class JobFailedHeader(JobCompletedHeader):
-    """Code of the error, and whether it is not tried again by itself."""
+    """
+    Code of the error, whether it is not tried again by itself, and for how many seconds whoever
+    failed asked to be left alone.
+    """
 
     error: Code
     final: bool = False
+    retry_after: int = Field(default=0, ge=0)
+
+
+def _did_not_ask(header: dict[str, Any], body: Any) -> tuple[dict[str, Any], Any]:
+    return {**header, "retry_after": 0}, body
 
 
 class JobFailed(Event):
     """An attempt failed; ``reason`` in the body says why."""
 
     TOPIC: ClassVar[str] = "job.failed"
+    SCHEMA_VERSION: ClassVar[int] = 2
+    UPCASTERS: ClassVar[dict[int, Any]] = {1: _did_not_ask}
     header: JobFailedHeader
     body: Body | None
 
@@ -181,9 +193,13 @@ def project_job(job: Job | None, events: Iterable[RecordedEvent]) -> Job | None:
     return job
 
 
-def pause_after(attempt: int) -> timedelta:
-    """The rest after a failed attempt: a second, doubled each time, at most an hour."""
-    return min(timedelta(seconds=2.0 ** (attempt - 1)), LONGEST_PAUSE)
+def pause_after(attempt: int, asked: int = 0) -> timedelta:
+    """
+    The rest after a failed attempt: a second, doubled each time, at most an hour; or what whoever
+    failed asked for, where that is longer.
+    """
+    pause = min(timedelta(seconds=2.0 ** (attempt - 1)), LONGEST_PAUSE)
+    return max(pause, min(timedelta(seconds=asked), LONGEST_REST))
 
 
 def _evolve(job: Job | None, recorded: RecordedEvent) -> Job | None:
@@ -225,6 +241,6 @@ def _failed(job: Job, event: JobFailed, at: datetime) -> Job:
         status=JobStatus.ERRORED if header.final else JobStatus.FAILED,
         error=header.error,
         reason=None if event.body is None else event.body.reason,
-        next_try=None if header.final else at + pause_after(header.attempt),
+        next_try=None if header.final else at + pause_after(header.attempt, header.retry_after),
         model_calls=job.model_calls + header.model_calls,
     )

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from math import ceil
 from threading import Lock
 from typing import Any, Final
 from uuid import UUID, uuid4
@@ -13,9 +14,15 @@ from memoriale.adapters.application.tenant_log import TenantLog
 from memoriale.adapters.postgres.datastore import Datastore
 from memoriale.adapters.postgres.job_reading import job_rows
 from memoriale.adapters.postgres.locks import AdvisoryLocks, job_key
-from memoriale.domain.errors import ConflictError, InputError, MemorialeError
+from memoriale.domain.errors import (
+    ConflictError,
+    InputError,
+    MemorialeError,
+    UnavailableError,
+)
 from memoriale.domain.events import Body, Event, Header, NewEvent
 from memoriale.domain.jobs import (
+    LONGEST_REST,
     MOST_ATTEMPTS,
     OPEN,
     EffectKey,
@@ -249,16 +256,18 @@ class Jobs:
         self._append(principal, job, event)
 
     def _failure(self, job: Job, work: Work, attempt: int, error: Exception) -> JobFailed:
-        known = isinstance(error, MemorialeError)
-        if not known:
+        known = error if isinstance(error, MemorialeError) else None
+        if known is None:
             _log.error("job %s of type %s failed", job.id, job.type, exc_info=error)
+        rest = known.retry_after if isinstance(known, UnavailableError) else 0.0
         header = JobFailedHeader(
             attempt=attempt,
             model_calls=work.model_calls,
-            error=error.code if isinstance(error, MemorialeError) else "internal",
-            final=attempt >= MOST_ATTEMPTS or isinstance(error, InputError),
+            error="internal" if known is None else known.code,
+            final=attempt >= MOST_ATTEMPTS or not (known is None or known.retry),
+            retry_after=ceil(min(rest, LONGEST_REST.total_seconds())),
         )
-        told = error.message if isinstance(error, MemorialeError) else type(error).__name__
+        told = type(error).__name__ if known is None else known.message
         return JobFailed(header=header, body=Body(reason=told))
 
     def _branch(self, job: Job, principal: Principal) -> BranchView:

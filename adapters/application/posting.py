@@ -61,7 +61,7 @@ def configured_embedder(settings: Settings) -> Embedder:
     """
     return make_embedder(
         settings.embedder,
-        endpoint=settings.embedding_endpoint,
+        endpoint=settings.openai_endpoint,
         widths=KnownWidths(settings.cache_folder / "widths.json"),
     )
 

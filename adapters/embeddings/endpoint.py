@@ -1,4 +1,4 @@
-"""Where embeddings come from over HTTP: address and key."""
+"""Where embeddings and replies of language models come from over HTTP: address and key."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -15,10 +15,10 @@ API_KEY: Final = "OPENAI_API_KEY"
 @dataclass(frozen=True)
 class Endpoint:
     """
-    Where embeddings come from.
+    An OpenAI-compatible service.
 
     Args:
-        url: Address that ``/embeddings`` is appended to.
+        url: Address that ``/embeddings`` or ``/chat/completions`` is appended to.
         key: Sent as a bearer token; never shown. None sends none.
 
     Raises:

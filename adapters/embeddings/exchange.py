@@ -28,14 +28,12 @@ class EndpointError(UnavailableError):
     """
     The endpoint cannot be reached, or answered with an error.
 
-    ``status`` is the HTTP status, 0 without an answer; ``passing`` says whether to ask again,
-    ``retry_after`` after how many seconds the endpoint wants to be asked.
+    ``status`` is the HTTP status, 0 without an answer; ``passing`` says whether to ask again.
     """
 
     default_code = "embedder_failed"
     status = 0
     passing = False
-    retry_after = 0.0
 
 
 class Exchange:

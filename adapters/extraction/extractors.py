@@ -14,7 +14,7 @@ from memoriale.adapters.library.memory import Memory
 from memoriale.adapters.library.stores.facts import UserFacts
 from memoriale.adapters.library.stores.learnings import LearnedKnowledge
 from memoriale.adapters.library.stores.profile import UserProfile
-from memoriale.domain.chat import ChatMessage, ModelProvider
+from memoriale.domain.chat import ChatMessage, ModelProvider, model_code
 from memoriale.domain.stores.facts import NewFact
 from memoriale.domain.stores.learnings import grounded
 
@@ -112,7 +112,7 @@ def facts(
         facts=answer.value.add,
         source="auto",
         input=_last_of_user(said.messages),
-        model=code_of(answer.model),
+        model=model_code(answer.model),
         prompt_version=answer.prompt,
         idempotency_key=said.key("facts"),
     )
@@ -141,7 +141,7 @@ def profile(
     after = store.update_profile(
         patch={**patch, "custom": custom},
         source="auto",
-        model=code_of(answer.model),
+        model=model_code(answer.model),
         prompt_version=answer.prompt,
     )
     stored = sorted(patch) + sorted(custom)
@@ -161,7 +161,7 @@ def learnings(
             continue
         saved = store.save_learning(
             {**learning.model_dump(), "source": "llm-extracted"},
-            model=code_of(answer.model),
+            model=model_code(answer.model),
             prompt_version=answer.prompt,
             idempotency_key=said.key(f"learning-{place}"),
         )
@@ -175,11 +175,6 @@ EXTRACTORS: Final[dict[str, Extractor]] = {
     "learnings": learnings,
 }
 """The extractors by the name of their job."""
-
-
-def code_of(model: str) -> str:
-    """A model's name as it may stand in clear: at most 64 letters, digits and ``_.:/-``."""
-    return "".join(c if c.isascii() and (c.isalnum() or c in "_.:/-") else "-" for c in model)[:64]
 
 
 def _last_of_user(messages: Sequence[ChatMessage]) -> str | None:

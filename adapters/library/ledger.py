@@ -92,7 +92,7 @@ class Ledger(Anchoring):
             lambda principal, branch: Memory(
                 self.tenant(principal.tenant), self.settings, principal, branch
             ),
-            lambda: make_model(self.settings.model),
+            lambda: make_model(self.settings.model, self.settings.openai_endpoint),
         )
 
     @property

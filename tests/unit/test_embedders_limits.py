@@ -195,17 +195,17 @@ def test_settings_of_the_endpoint(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    assert load_settings().embedding_endpoint.url == "https://api.openai.com/v1"
+    assert load_settings().openai_endpoint.url == "https://api.openai.com/v1"
     monkeypatch.setenv("OPENAI_BASE_URL", "http://host/v1")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-a-secret-key")
     settings = load_settings()
-    endpoint = settings.embedding_endpoint
+    endpoint = settings.openai_endpoint
     assert (endpoint.url, endpoint.key) == ("http://host/v1", "sk-a-secret-key")
     assert "sk-a-secret-key" not in f"{settings!r} {settings.shown()} {endpoint!r}"
     given = load_settings(openai_base_url="http://other/v1")
-    assert given.embedding_endpoint.url == "http://other/v1"
+    assert given.openai_endpoint.url == "http://other/v1"
     monkeypatch.setenv("OPENAI_API_KEY", "")
-    assert load_settings().embedding_endpoint.key is None
+    assert load_settings().openai_endpoint.key is None
     (tmp_path / "memoriale.toml").write_text('openai_base_url = "http://file/v1"')
     monkeypatch.delenv("OPENAI_BASE_URL")
-    assert load_settings().embedding_endpoint.url == "http://file/v1"
+    assert load_settings().openai_endpoint.url == "http://file/v1"

@@ -81,7 +81,8 @@ def curate_consolidate(
     """
     from memoriale.adapters.language_models.factory import make_model
 
-    model = make_model(Invocation(common).settings.model)
+    settings = Invocation(common).settings
+    model = make_model(settings.model, settings.openai_endpoint)
     _curate(
         common,
         caller,

@@ -256,7 +256,8 @@ class MemoryManager(Keeping):
         return Memory(self.storage.services, self.storage.settings, principal, branch)
 
     def _language_model(self) -> ModelProvider:
-        return self._model or make_model(self.storage.settings.model)
+        settings = self.storage.settings
+        return self._model or make_model(settings.model, settings.openai_endpoint)
 
     def _ended(self, job: Job) -> None:
         name = "memory.extract" if job.status is JobStatus.COMPLETED else "memory.error"

@@ -15,7 +15,7 @@ from memoriale.adapters.library.memory import Memory
 from memoriale.adapters.library.stores.entering import Entered, SessionStore
 from memoriale.adapters.library.stores.parsing import parsed
 from memoriale.adapters.tokens import default_counter
-from memoriale.domain.chat import ChatMessage, ModelProvider
+from memoriale.domain.chat import ChatMessage, ModelProvider, model_code
 from memoriale.domain.commands import Remember
 from memoriale.domain.errors import UnavailableError
 from memoriale.domain.events import ReasonCode, SourceTier
@@ -301,8 +301,6 @@ class Summaries(SessionStore):
         excerpts: bool,
         written: "_Written",
     ) -> Remember:
-        from memoriale.adapters.extraction.extractors import code_of
-
         user = memory.principal.user
         details: dict[str, Any] = {"made_from": [str(memory_id) for memory_id in made_from]}
         return self._command(
@@ -312,7 +310,7 @@ class Summaries(SessionStore):
             owner="session",
             about=None if user is None else [user],
             source_tier=SourceTier.SUMMARY,
-            model=None if written.model is None else code_of(written.model),
+            model=None if written.model is None else model_code(written.model),
             prompt_version=written.prompt,
             details={**details, "excerpts": True} if excerpts else details,
         )
