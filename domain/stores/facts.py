@@ -46,7 +46,7 @@ class UserFact(BaseModel):
     importance: float | None = None
     valid_from: datetime
     invalidated_at: datetime | None = None
-    invalidation_reason: str | None = None
+    invalidation_reason: ReasonCode | None = None
     created_at: datetime
     source: Source
 
@@ -83,7 +83,7 @@ def fact_of(state: MemoryState) -> UserFact | None:
         importance=None if state.importance is None else state.importance / 1000,
         valid_from=state.columns.valid_from or state.created_at,
         invalidated_at=state.changed_at if ended else None,
-        invalidation_reason=state.reason_code.value if ended and state.reason_code else None,
+        invalidation_reason=state.reason_code if ended else None,
         created_at=state.created_at,
         source="manual" if state.source_tier in HUMAN else "auto",
     )

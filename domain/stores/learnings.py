@@ -49,7 +49,7 @@ class Learning(BaseModel):
     source_run_id: str | None = None
     evidence: str | None = None
     invalidated_at: datetime | None = None
-    invalidation_reason: str | None = None
+    invalidation_reason: ReasonCode | None = None
     superseded_by: UUID | None = None
     user_id: str | None = None
     agent_name: str | None = None
@@ -98,7 +98,7 @@ def learning_of(state: MemoryState, names: Mapping[UUID, Subject], tenant: str) 
         source_run_id=names[run].id if run is not None and run in names else None,
         evidence=state.evidence[0] if state.evidence else None,
         invalidated_at=state.changed_at if ended else None,
-        invalidation_reason=state.reason_code.value if ended and state.reason_code else None,
+        invalidation_reason=state.reason_code if ended else None,
         superseded_by=state.replaced_by,
         user_id=owner.id if owner is not None and owner.type == "user" else None,
         agent_name=owner.id if owner is not None and owner.type == "agent" else None,

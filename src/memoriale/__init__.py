@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from memoriale.adapters.library.stores.keeping import ScoredMemory
     from memoriale.adapters.library.stores.learnings import LearnedKnowledge
     from memoriale.adapters.library.stores.ledger_graph import LedgerGraph
-    from memoriale.adapters.library.stores.manager import MemoryManager
+    from memoriale.adapters.library.stores.manager import Appended, MemoryManager
     from memoriale.adapters.library.stores.procedures import ProcedureMemory
     from memoriale.adapters.library.stores.profile import UserProfile
     from memoriale.adapters.library.stores.sessions import SessionManager
@@ -75,6 +75,7 @@ if TYPE_CHECKING:
         EntityEvent,
         EntityFact,
         EntityRelationship,
+        NewEntity,
     )
     from memoriale.domain.stores.facts import NewFact, UserFact
     from memoriale.domain.stores.files import FileMemoryTarget, FileReply
@@ -98,6 +99,7 @@ if TYPE_CHECKING:
     from memoriale.domain.tools import ToolDef
 
 __all__ = [
+    "Appended",
     "AsyncLedger",
     "AsyncMemory",
     "BehindError",
@@ -153,6 +155,7 @@ __all__ = [
     "ModelReply",
     "NewCorrection",
     "NewDecision",
+    "NewEntity",
     "NewFact",
     "NewLearning",
     "NewProcedure",
@@ -198,6 +201,7 @@ __all__ = [
 
 # Loaded when first asked for, so that the command line starts fast.
 _LAZY = {
+    "Appended": "memoriale.adapters.library.stores.manager",
     "AsyncLedger": "memoriale.adapters.library.asynchronous",
     "AsyncMemory": "memoriale.adapters.library.asynchronous",
     "CharacterCounter": "memoriale.domain.tokens",
@@ -245,6 +249,7 @@ _LAZY = {
     "ModelReply": "memoriale.domain.chat",
     "NewCorrection": "memoriale.domain.stores.corrections",
     "NewDecision": "memoriale.domain.stores.decisions",
+    "NewEntity": "memoriale.domain.stores.entities",
     "NewFact": "memoriale.domain.stores.facts",
     "NewLearning": "memoriale.domain.stores.learnings",
     "NewProcedure": "memoriale.domain.stores.procedures",

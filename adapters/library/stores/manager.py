@@ -61,6 +61,8 @@ class MemoryManager(Keeping):
         InputError: A field that is wrong.
     """
 
+    curator: Curator
+
     def __init__(
         self, config: UnifiedMemoryConfig | Mapping[str, Any] | None = None, **fields: Any
     ) -> None:

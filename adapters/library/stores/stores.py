@@ -48,6 +48,8 @@ class Stores(Store):
         retired: Told the learnings that a correction retired.
     """
 
+    session_manager: SessionManager
+
     def __init__(
         self,
         config: UnifiedMemoryConfig,
