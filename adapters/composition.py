@@ -232,10 +232,11 @@ class Tenant:
         from memoriale.adapters.application.slices import Slices
 
         self.log.require_its_keys()
-        clock = self._shared.clock or self.log.reader.clock
         return self._once(
             "deciding",
-            lambda: Deciding(self.log, self.reading, Slices(self.log), clock, self.gate),
+            lambda: Deciding(
+                self.log, self.reading, Slices(self.log), self._shared.clock, self.gate
+            ),
         )
 
     @property
@@ -243,7 +244,7 @@ class Tenant:
         """Work that is done later."""
         from memoriale.adapters.application.jobs import Jobs
 
-        clock = self._shared.clock or self.log.reader.clock
+        clock = self._shared.clock or self.log.clock
         return self._once(
             "jobs", lambda: Jobs(self.log, self.branching, self._shared.datastore, clock)
         )
@@ -254,7 +255,7 @@ class Tenant:
         from memoriale.adapters.application.conversations import Conversations
 
         self.log.require_its_keys()
-        clock = self._shared.clock or self.log.reader.clock
+        clock = self._shared.clock or self.log.clock
         return self._once("conversations", lambda: Conversations(self.log, clock))
 
     @property

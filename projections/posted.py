@@ -48,7 +48,9 @@ class PostedView(Generic[V]):
         self._succession = Succession(kind, generations, source)
 
     @contextmanager
-    def read(self, *, at_least: int | None = None, wait: float = 2.0) -> Iterator[Reading[V]]:
+    def read(
+        self, *, at_least: int | None = None, wait: float = 2.0, head: int | None = None
+    ) -> Iterator[Reading[V]]:
         """
         Catches the view up and hands it out. A missing view is made in place; a damaged one is
         rebuilt beside and swapped, however long that takes. One of another format or model, if
@@ -59,6 +61,7 @@ class PostedView(Generic[V]):
             at_least: Position that is asked for; None: the head of the log now.
             wait: Seconds to catch up at most. Then the answer comes from what the view has,
                 and ``behind`` tells what is missing.
+            head: The head of the log, if the caller has just read it.
 
         Returns:
             A context with the ``Reading``. If its user raises ``CorruptViewError``, the next
@@ -68,7 +71,7 @@ class PostedView(Generic[V]):
             UnavailableError: ``busy``: another process holds the view all the time. Other
                 codes: the log or the disk cannot be used.
         """
-        head = self.source.head()
+        head = self.source.head() if head is None else head
         target = head if at_least is None else at_least
         deadline = time.monotonic() + wait
         lease = self._lease_locked if self.kind.exclusive else self._lease_shared
@@ -80,7 +83,12 @@ class PostedView(Generic[V]):
                 raise
 
     def run(
-        self, use: Callable[[Reading[V]], T], *, at_least: int | None = None, wait: float = 2.0
+        self,
+        use: Callable[[Reading[V]], T],
+        *,
+        at_least: int | None = None,
+        wait: float = 2.0,
+        head: int | None = None,
     ) -> T:
         """
         Calls ``use`` with a reading, and once more after a rebuild if the view was damaged.
@@ -89,9 +97,10 @@ class PostedView(Generic[V]):
             use: Reads the view and returns what it found; must be safe to call twice.
             at_least: As for ``read``.
             wait: As for ``read``.
+            head: As for ``read``.
         """
         try:
-            with self.read(at_least=at_least, wait=wait) as reading:
+            with self.read(at_least=at_least, wait=wait, head=head) as reading:
                 return use(reading)
         except CorruptViewError as damage:
             _log.info("reading view %s again: %s", self.kind.name, damage)

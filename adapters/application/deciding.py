@@ -111,7 +111,7 @@ class Deciding:
         log: TenantLog,
         reading: Reading,
         slices: Slices,
-        clock: Callable[[], datetime],
+        clock: Callable[[], datetime] | None,
         gate: Gate,
     ) -> None:
         self._log = log
@@ -140,7 +140,7 @@ class Deciding:
             owner: Whose.
             kinds: Of which kinds.
             limit: Last index that counts; None for all.
-            now: The time of the read; None asks the clock.
+            now: The time of the read; None: the clock's, or the database's.
         """
         known = self._log.identities.find(owner)
         if known is None:
@@ -209,13 +209,15 @@ class Deciding:
         limit: int | None = None,
         now: datetime | None = None,
     ) -> Slice:
-        states, index = self._slices.read(owner.pseudonym, kinds, branch, limit)
+        states, index, read_at = self._slices.read(owner.pseudonym, kinds, branch, limit)
+        if now is None:
+            now = self._clock() if self._clock else read_at
         scope = branch_scope(self._log.identities.scope(principal), branch)
         return Slice(
             owner=owner.pseudonym,
             states={i: state for i, state in states.items() if scope.allows(state.columns)},
             index=index,
-            now=self._clock() if now is None else now,
+            now=now,
             content_tag=lambda text: self._drafting.content_tag(owner, text),
             held=lambda: bool(self._holds(owner.pseudonym)),
         )

@@ -53,7 +53,7 @@ class Reading:
 
     def __init__(self, log: TenantLog, clock: Callable[[], datetime] | None = None) -> None:
         self._log = log
-        self._clock = clock or log.reader.clock
+        self._clock = clock
 
     def pin(self, as_of: AsOf, *, field: str = "as_of") -> Pin:
         """
@@ -76,7 +76,8 @@ class Reading:
     def _pinned(self, as_of: AsOf) -> Pin:
         reader = self._log.reader
         if as_of is None:
-            return Pin(reader.head() - 1, self._clock(), pinned=False)
+            head, now = reader.now()
+            return Pin(head - 1, self._clock() if self._clock else now, pinned=False)
         parsed = parse_as_of(as_of)
         if isinstance(parsed, int):
             index: int | None = reader.pin_index(parsed)
@@ -106,7 +107,9 @@ class Reading:
         self, memory_ids: list[UUID], branch: BranchView, limit: int = NO_LIMIT
     ) -> dict[UUID, MemoryState]:
         """Several memories as a branch sees them, whoever may see them."""
-        rows = [row for memory_id in memory_ids for row in self._log.reader.memory(memory_id)]
+        if not memory_ids:
+            return {}
+        rows = self._log.reader.memories(memory_ids)
         return fold_slice(self._log.mapper.decode(rows), branch.lineage(limit))
 
     def history(

@@ -186,6 +186,7 @@ class Recalling:
                 lambda reading: (use(reading), reading),
                 at_least=pin.index + 1,
                 wait=question.wait,
+                head=None if pin.pinned else pin.index + 1,
             )
         behind = max(0, pin.index + 1 - reading.position)
         if behind and question.strict:

@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from threading import Lock
 from typing import Final
 from uuid import UUID
@@ -46,7 +47,7 @@ class Slices:
 
     def read(
         self, owner: UUID, kinds: Sequence[str], branch: BranchView, limit: int | None = None
-    ) -> tuple[States, int]:
+    ) -> tuple[States, int, datetime]:
         """
         An owner's memories of some kinds as a branch sees them, current or not.
 
@@ -57,14 +58,15 @@ class Slices:
             limit: Last index that counts; None for all that is recorded at the call.
 
         Returns:
-            The memories by id, oldest first, and the index of the last event that counts.
+            The memories by id, oldest first, the index of the last event that counts, and the
+            database's time of the read.
         """
-        now = self._log.head() - 1
-        index = now if limit is None else min(limit, now)
+        head, now = self._log.reader.now()
+        index = head - 1 if limit is None else min(limit, head - 1)
         states: States = {}
         for kind in kinds:
             states.update(self._of_kind(owner, kind, branch, index))
-        return dict(sorted(states.items(), key=lambda item: item[1].first_index)), index
+        return dict(sorted(states.items(), key=lambda item: item[1].first_index)), index, now
 
     def _of_kind(self, owner: UUID, kind: str, branch: BranchView, index: int) -> States:
         with self._lock:

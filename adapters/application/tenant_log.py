@@ -1,6 +1,7 @@
 """One log of a tenant with everything needed to write and read it."""
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import Final
 from uuid import UUID
 
@@ -94,6 +95,10 @@ class TenantLog:
     def head(self) -> int:
         """Number of events in the log."""
         return self.reader.head()
+
+    def clock(self) -> datetime:
+        """The time of the database."""
+        return self.reader.now()[1]
 
     def batches(self, position: int, stop: int, size: int) -> Iterator[Batch]:
         """The log for views, read as who posts them; see ``EventSource``."""

@@ -114,5 +114,4 @@ class AccessReader:
 
     def _fetch(self, log: Log, statement: str, **arguments: Any) -> list[tuple[Any, ...]]:
         place = {"tenant": log.tenant, "log_id": log.log_id}
-        with self._datastore.read(log.tenant) as connection:
-            return connection.execute(statement.encode(), place | arguments, binary=True).fetchall()
+        return self._datastore.fetch(log.tenant, statement, place | arguments)

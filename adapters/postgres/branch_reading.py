@@ -121,6 +121,4 @@ class BranchReader:
 
     def _fetch(self, statement: str, **arguments: Any) -> list[tuple[Any, ...]]:
         place = {"tenant": self._log.tenant, "log_id": self._log.log_id}
-        with self._datastore.read(self._log.tenant) as connection:
-            cursor = connection.execute(statement.encode(), place | arguments, binary=True)
-            return cursor.fetchall()
+        return self._datastore.fetch(self._log.tenant, statement, place | arguments)

@@ -2,11 +2,11 @@
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self, TypeVar
 from weakref import WeakSet
 
 import psycopg
@@ -28,6 +28,7 @@ MAX_READERS: Final = 8
 MAX_APPENDERS: Final = 8
 """Connections for appending that the logs of one process share."""
 
+T = TypeVar("T")
 _READING: Final = (Role.READ, Role.PROJECT)
 _WAIT: Final = 10.0
 
@@ -35,6 +36,7 @@ _WAIT: Final = 10.0
 # beginning alone for unique: any key seems as good as the right one, and the whole log is read
 # through it. So the readers ask in the order of the key they mean, and with sorting disabled
 # only that key will do. A sort that no key can save still happens.
+_FOR_TENANT: Final = b"SELECT pg_catalog.set_config('ledger.tenant', %s, true)"
 _PLAIN_PLANS: Final = sql.SQL(
     "SET enable_seqscan = off; SET enable_sort = off; SET enable_incremental_sort = off;"
     " SET jit = off"
@@ -178,6 +180,19 @@ class Datastore:
             InputError: The tenant is empty, or the datastore is closed.
             UnavailableError: The database cannot be used, or all readers are busy.
         """
+        # One round trip, and the tenant cannot stay: the setting ends with the transaction.
+        begin = sql.SQL(
+            "BEGIN READ ONLY; SELECT pg_catalog.set_config('ledger.tenant', {}, true)"
+        ).format(tenant)
+        with self._lent_reader(tenant, role, lambda c: c.execute(begin)) as (connection, _):
+            yield connection
+            connection.execute("COMMIT")
+
+    @contextmanager
+    def _lent_reader(
+        self, tenant: str, role: Role, first: Callable[[Connection[TupleRow]], T]
+    ) -> Iterator[tuple[Connection[TupleRow], T]]:
+        """A pooled connection, with the answer to what it is asked first."""
         if not tenant:
             raise InputError("Name the tenant to read.", code="missing", field="tenant")
         self._require_open()
@@ -188,14 +203,43 @@ class Datastore:
             )
         try:
             with translated(place_of(self._settings[role])):
-                connection = self._begin(tenant, role)
+                connection, answer = self._begin(role, first)
                 try:
-                    yield connection
-                    connection.execute("COMMIT")
+                    yield connection, answer
                 finally:
                     self._put_back(connection, self._idle[role])
         finally:
             readers.release()
+
+    def fetch(
+        self, tenant: str, statement: str, arguments: Mapping[str, Any], role: Role = Role.READ
+    ) -> list[tuple[Any, ...]]:
+        """
+        What one query reads of one tenant, in a single round trip.
+
+        Args:
+            tenant: Whose rows are visible.
+            statement: The query.
+            arguments: Its arguments by name.
+            role: As for ``read``.
+
+        Returns:
+            Its rows, with values in binary form.
+
+        Raises:
+            InputError: The tenant is empty, or the datastore is closed.
+            UnavailableError: The database cannot be used, or all readers are busy.
+        """
+
+        def ask(connection: Connection[TupleRow]) -> list[tuple[Any, ...]]:
+            # What a pipeline sends is one transaction, with which the tenant's setting ends.
+            with connection.pipeline():
+                connection.execute(_FOR_TENANT, [tenant])
+                cursor = connection.execute(statement.encode(), arguments, binary=True)
+            return cursor.fetchall()
+
+        with self._lent_reader(tenant, role, ask) as (_, found):
+            return found
 
     def close(self) -> None:
         """Close the idle connections of this process. Calling it again does nothing."""
@@ -227,28 +271,23 @@ class Datastore:
         _left_behind.append([self._idle, self._idle_appenders])
         self._start_anew()
 
-    def _begin(self, tenant: str, role: Role) -> Connection[TupleRow]:
-        # One round trip, and the tenant cannot stay: the setting ends with the transaction.
-        begin = sql.SQL(
-            "BEGIN READ ONLY; SELECT pg_catalog.set_config('ledger.tenant', {}, true)"
-        ).format(tenant)
+    def _begin(
+        self, role: Role, first: Callable[[Connection[TupleRow]], T]
+    ) -> tuple[Connection[TupleRow], T]:
         while connection := self._take_idle(role):
             try:
-                connection.execute(begin)
+                return connection, first(connection)
             except psycopg.Error as error:
                 connection.close()
                 # An idle connection does not notice that its server went away.
                 if not is_lost_connection(error):
                     raise
-            else:
-                return connection
         connection = self._connect(role)
         try:
-            connection.execute(begin)
+            return connection, first(connection)
         except BaseException:
             connection.close()
             raise
-        return connection
 
     def _take_idle(self, role: Role) -> Connection[TupleRow] | None:
         with self._lock:
@@ -273,9 +312,9 @@ class Datastore:
         connection = psycopg.connect(**self._settings[role], autocommit=True)
         try:
             connection.execute(
-                sql.SQL("SET ROLE {}; SET TIME ZONE 'UTC'; {}").format(
-                    sql.Identifier(role), _PLAIN_PLANS
-                )
+                sql.SQL(
+                    "SET ROLE {}; SET TIME ZONE 'UTC'; SET default_transaction_read_only = {}; {}"
+                ).format(sql.Identifier(role), role in _READING, _PLAIN_PLANS)
             )
         except BaseException:
             connection.close()

@@ -42,6 +42,4 @@ def job_rows(
         "before": before,
         "limit": limit,
     }
-    with reader.datastore.read(log.tenant) as connection:
-        cursor = connection.execute(statement.encode(), arguments, binary=True)
-        return [row_of(values) for values in cursor.fetchall()]
+    return [row_of(values) for values in reader.datastore.fetch(log.tenant, statement, arguments)]

@@ -33,15 +33,15 @@ _STREAM: Final = (
     _SELECT + _HERE + "AND e.stream_id = %(stream)s AND e.stream_version > %(gt)s"
     " AND e.stream_version <= %(lte)s ORDER BY e.stream_version {order} LIMIT %(limit)s"
 )
-_MEMORY: Final = (
-    _SELECT + _HERE + "AND e.memory_id >= %(memory)s AND e.memory_id <= %(memory)s"
-    " ORDER BY e.memory_id, e.index"
-)
-_LATEST: Final = (
+_OF_EACH: Final = (
     "SELECT {columns} FROM unnest(%(memories)s::uuid[]) AS m (id) CROSS JOIN LATERAL ("
     " SELECT * FROM ledger.ledger_events e " + _HERE + "AND e.memory_id >= m.id"
-    " AND e.memory_id <= m.id ORDER BY e.memory_id DESC, e.index DESC LIMIT 1) AS e"
-).format(columns=select_list("e"))
+    " AND e.memory_id <= m.id ORDER BY {order}) AS e"
+)
+_MEMORIES: Final = _OF_EACH.format(columns=select_list("e"), order="e.memory_id, e.index")
+_LATEST: Final = _OF_EACH.format(
+    columns=select_list("e"), order="e.memory_id DESC, e.index DESC LIMIT 1"
+)
 _OF_SLICE: Final = (
     _HERE + "AND (e.owner, e.kind, e.index) > (%(owner)s, %(kind)s, %(after)s)"
     " AND (e.owner, e.kind, e.index) <= (%(owner)s, %(kind)s, %(up_to)s)"
@@ -104,10 +104,10 @@ class LedgerReader:
         head: int = self._head()[0]
         return head
 
-    def clock(self) -> datetime:
-        """The time of the database, in UTC."""
-        now: datetime = self._head()[1]
-        return now
+    def now(self) -> tuple[int, datetime]:
+        """The number of events, and the time of the database, as of one moment."""
+        head, clock, _ = self._head()
+        return head, clock
 
     def ahead(self) -> timedelta:
         """
@@ -220,7 +220,16 @@ class LedgerReader:
         Args:
             memory_id: The memory.
         """
-        return self._rows(_MEMORY, memory=memory_id)
+        return self.memories([memory_id])
+
+    def memories(self, memory_ids: Sequence[UUID]) -> list[Row]:
+        """
+        Every event of some memories on all branches, memory by memory, by index.
+
+        Args:
+            memory_ids: The memories.
+        """
+        return self._rows(_MEMORIES, memories=list(dict.fromkeys(memory_ids)))
 
     def latest(self, memory_ids: Sequence[UUID]) -> dict[UUID, Row]:
         """
@@ -392,9 +401,7 @@ class LedgerReader:
 
     def _fetch(self, statement: str, **arguments: Any) -> list[tuple[Any, ...]]:
         place = {"tenant": self.log.tenant, "log_id": self.log.log_id}
-        with self.datastore.read(self.log.tenant, self._role) as connection:
-            cursor = connection.execute(statement.encode(), place | arguments, binary=True)
-            return cursor.fetchall()
+        return self.datastore.fetch(self.log.tenant, statement, place | arguments, self._role)
 
 
 def _slice(

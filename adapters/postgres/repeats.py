@@ -39,11 +39,10 @@ def stored_before(
         "owner": owner,
         "tag": idempotency_tag,
     }
-    with reader.datastore.read(log.tenant) as connection:
-        place = connection.execute(_PLACE.encode(), arguments, binary=True).fetchone()
-    if place is None:
+    found = reader.datastore.fetch(log.tenant, _PLACE, arguments)
+    if not found:
         return []
-    first, last = place
+    first, last = found[0]
     rows = reader.rows(after=first - 1, stop=last + 1)
     if request_tag is not None and rows[0].columns.request_tag != request_tag:
         raise IdempotencyMismatchError(

@@ -43,7 +43,5 @@ def _rows(
         "before": before,
         "limit": limit,
     }
-    with reader.datastore.read(reader.log.tenant) as connection:
-        statement = _END.format(order=order).encode()
-        cursor = connection.execute(statement, arguments, binary=True)
-        return [row_of(values) for values in cursor.fetchall()]
+    found = reader.datastore.fetch(reader.log.tenant, _END.format(order=order), arguments)
+    return [row_of(values) for values in found]

@@ -95,14 +95,14 @@ class Pool:
 
     def rows(self, places: Sequence[int]) -> list[dict[str, Any]]:
         """What is told of some of the visible rows."""
-        found: list[dict[str, Any]] = []
-        for place in places:
-            for shelf, there in self.shelves:
-                if place < len(there):
-                    found += shelf.rows([int(there[place])])
-                    break
-                place -= len(there)
-        return found
+        found: dict[int, dict[str, Any]] = {}
+        start = 0
+        for shelf, there in self.shelves:
+            here = [place for place in places if start <= place < start + len(there)]
+            rows = shelf.rows([int(there[place - start]) for place in here])
+            found.update(zip(here, rows, strict=True))
+            start += len(there)
+        return [found[place] for place in places]
 
 
 @dataclass(slots=True)
@@ -128,7 +128,7 @@ def pooled(shelves: Sequence[tuple[Shelf, Any]]) -> Pool:
     for shelf, mask in shelves:
         places = numpy.flatnonzero(mask)
         keys = shelf.array("key")[places]
-        if len(seen):
+        if len(seen) and len(keys):
             fresh = ~numpy.isin(keys, seen)
             places, keys = places[fresh], keys[fresh]
         chosen.append((shelf, places))

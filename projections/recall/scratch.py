@@ -34,7 +34,8 @@ class Scratch:
 
     def kept(self, values: Any) -> int:
         """Bytes in memory of what ``array`` or ``table`` gave."""
-        return 0 if values.nbytes >= self.least else int(values.nbytes)
+        nbytes = int(values.nbytes)
+        return 0 if nbytes >= self.least else nbytes
 
     def array(self, values: Any) -> Any:
         """The same numpy array, in a file if it is large; not to be written to."""

@@ -136,14 +136,15 @@ class Shelf:
 
     def rows(self, places: Sequence[int]) -> list[dict[str, Any]]:
         """What is told of some rows."""
-        found = []
-        for place in places:
-            for table in self._shown:
-                if place < len(table):
-                    found.extend(table.slice(place, 1).to_pylist())
-                    break
-                place -= len(table)
-        return found
+        found: dict[int, dict[str, Any]] = {}
+        start = 0
+        for table in self._shown:
+            here = [place for place in places if start <= place < start + len(table)]
+            if here:
+                rows = table.take([place - start for place in here]).to_pylist()
+                found.update(zip(here, rows, strict=True))
+            start += len(table)
+        return [found[place] for place in places]
 
     def _add(self, table: Any) -> None:
         import numpy

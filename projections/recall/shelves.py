@@ -47,6 +47,8 @@ class Shelves:
         self.held = RLock()
         """Held by whoever reads a shelf: another question may bring it up to date."""
         self._kept: OrderedDict[str, Shelf] = OrderedDict()
+        self._sizes: dict[str, int] = {}
+        """Memory that each kept one took when it last grew: to ask it costs more than to answer."""
         self._too_large: set[str] = set()
 
     def get(self, partition: str, position: int, *, whole: bool) -> Shelf | None:
@@ -64,16 +66,18 @@ class Shelves:
                 return None
             # Out of the kept ones until it is complete: what fails halfway is made again.
             shelf = self._kept.pop(partition, None)
+            nbytes = self._sizes.pop(partition, 0)
             if shelf is None:
                 shelf = Shelf(self._width, self.scratch)
             if shelf.position < position:
                 most_bytes = None if whole else self._most_bytes
                 self._catch_up(shelf, partition, position, most_bytes)
                 shelf.position = position
-            if shelf.nbytes > self._most_bytes:
+                nbytes = shelf.nbytes
+            if nbytes > self._most_bytes:
                 self._too_large.add(partition)
                 return shelf if whole else None
-            self._kept[partition] = shelf
+            self._kept[partition], self._sizes[partition] = shelf, nbytes
             self._shrink()
             return shelf
 
@@ -81,6 +85,7 @@ class Shelves:
         """Forgets every shelf; the next question reads the table again."""
         with self.held:
             self._kept.clear()
+            self._sizes.clear()
             self._too_large.clear()
 
     def _catch_up(
@@ -105,7 +110,6 @@ class Shelves:
         return not shelf.position and self._table.count(partition) <= self._rows_at_once
 
     def _shrink(self) -> None:
-        total = sum(shelf.nbytes for shelf in self._kept.values())
-        while len(self._kept) > 1 and total > self._most_bytes:
-            _, gone = self._kept.popitem(last=False)
-            total -= gone.nbytes
+        while len(self._kept) > 1 and sum(self._sizes.values()) > self._most_bytes:
+            gone, _ = self._kept.popitem(last=False)
+            del self._sizes[gone]

@@ -194,6 +194,39 @@ def test_connections_are_shared_and_few(database: Database) -> None:
         assert eventually(lambda: admin.execute(count, [name]).fetchone() == (0,))
 
 
+def test_a_fetch_sees_its_tenant_and_leaves_none_behind(database: Database) -> None:
+    """The setting holds for the one query that was sent with it, and for no later one."""
+    shown = "SELECT current_setting('ledger.tenant', true), %(n)s::int8, pg_backend_pid()"
+    with Datastore(database.app_url) as datastore:
+        found = [datastore.fetch(tenant, shown, {"n": 1}) for tenant in ("a'b", "c")]
+        assert [row[:2] for ((*row,),) in found] == [["a'b", 1], ["c", 1]]
+        with datastore.read("d") as connection:
+            assert connection.info.backend_pid == found[0][0][2] == found[1][0][2]
+            connection.execute("COMMIT")
+            after = connection.execute("SELECT current_setting('ledger.tenant', true)").fetchone()
+            assert after in ((None,), ("",))
+            connection.execute("BEGIN")
+
+
+def test_a_fetch_only_reads(database: Database) -> None:
+    """A query that would write is refused in whatever role, and the next one works."""
+    with Datastore(database.app_url) as datastore:
+        with pytest.raises(UnavailableError) as caught:
+            datastore.fetch("t", "CREATE TEMPORARY TABLE x (y int)", {})
+        assert "read-only" in caught.value.message
+        assert datastore.fetch("t", "SELECT 1", {}) == [(1,)]
+
+
+def test_a_fetch_survives_a_lost_connection(database: Database) -> None:
+    """A pooled connection that the server ended is replaced without the caller's knowing."""
+    with Datastore(database.app_url) as datastore:
+        ((pid,),) = datastore.fetch("t", "SELECT pg_backend_pid()", {})
+        with database.connect() as admin:
+            admin.execute("SELECT pg_terminate_backend(%s, 10000)", [pid])
+        ((other,),) = datastore.fetch("t", "SELECT pg_backend_pid()", {})
+        assert other != pid
+
+
 def test_closed_datastore_is_refused(database: Database) -> None:
     """A closed datastore says so, and may be closed again."""
     datastore = Datastore(database.app_url)

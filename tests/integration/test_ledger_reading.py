@@ -31,7 +31,7 @@ def test_head_counts_the_events(ledger: Ledger) -> None:
 def test_clock_is_the_databases_in_utc(ledger: Ledger) -> None:
     """The clock is aware, in UTC, and not behind the last recorded time."""
     recorded = ledger.committer.submit(append()).recorded_at
-    now = ledger.reader.clock()
+    now = ledger.reader.now()[1]
     assert now.tzinfo is UTC
     assert recorded.tzinfo is UTC
     assert now > recorded
@@ -194,13 +194,13 @@ def test_pin_rounds_up_to_the_end_of_an_append(ledger: Ledger) -> None:
 
 def test_pin_of_a_time(ledger: Ledger) -> None:
     """A time means the last append recorded at or before it."""
-    assert ledger.reader.pin_time(ledger.reader.clock()) is None
+    assert ledger.reader.pin_time(ledger.reader.now()[1]) is None
     receipts = [ledger.committer.submit(append(*(event(),) * 1, event())) for _ in range(20)]
     for receipt in receipts:
         assert ledger.reader.pin_time(receipt.recorded_at) == receipt.last
         earlier = receipt.recorded_at - timedelta(microseconds=1)
         assert ledger.reader.pin_time(earlier) == (receipt.first - 1 if receipt.first else None)
-    assert ledger.reader.pin_time(ledger.reader.clock()) == receipts[-1].last
+    assert ledger.reader.pin_time(ledger.reader.now()[1]) == receipts[-1].last
     assert ledger.reader.pin_time(datetime(1990, 1, 1, tzinfo=UTC)) is None
 
 
