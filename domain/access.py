@@ -46,14 +46,18 @@ class AccessScope:
         """
         if self.everything or row.visibility == Visibility.TENANT:
             return True
-        foreign = row.principal_user is not None and row.principal_user != self.user
-        if row.owner in self.owners and not (row.owner_type == "session" and foreign):
+        if row.owner in self.owners and not is_anothers_in_session(row, self.user):
             return True
         return (
             (row.visibility == Visibility.USER and _same(row.principal_user, self.user))
             or (row.visibility == Visibility.AGENT and _same(row.principal_agent, self.agent))
             or (row.visibility == Visibility.TEAM and row.principal_team in self.teams)
         )
+
+
+def is_anothers_in_session(row: Columns, user: UUID | None) -> bool:
+    """Whether a session's memory was recorded for a user, and not for this one."""
+    return row.owner_type == "session" and row.principal_user not in (None, user)
 
 
 def _same(recorded: UUID | None, caller: UUID | None) -> bool:

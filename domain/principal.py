@@ -119,11 +119,15 @@ class Principal:
         value = getattr(self, type_)
         return None if value is None else Subject(type_, value)
 
+    def owners(self) -> list[Subject]:
+        """Every owner that the caller is: what it may change is what any of them owns."""
+        own = (self.identity(type_) for type_ in OWNER_TYPES)
+        return [identity for identity in own if identity is not None]
+
     def identities(self) -> list[Subject]:
-        """Every owner that the caller is: its own memories are those of any of them."""
-        own = [self.identity(type_) for type_ in OWNER_TYPES]
+        """The same with the further teams, whose memories it may read."""
         others = [Subject("team", team) for team in self.teams]
-        return [*dict.fromkeys(i for i in (*own, *others) if i is not None)]
+        return [*dict.fromkeys([*self.owners(), *others])]
 
     def acting(self) -> Subject:
         """

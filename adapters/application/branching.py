@@ -209,7 +209,9 @@ class Branching:
         current = branch
         while current.parent is not None:
             if current.parent not in known and current.parent_owner is not None:
-                known = {**self._of_owner(current.parent_owner), **known}
+                parents = self._of_owner(current.parent_owner)
+                # Followed, not named: they are another owner's.
+                known = {**{i: replace(b, name=None) for i, b in parents.items()}, **known}
             current = known[current.parent]
         return known
 

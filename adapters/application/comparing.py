@@ -1,7 +1,7 @@
 """Comparing branches: what one changed since another, which hits differ, and the tree of all."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
@@ -9,6 +9,7 @@ from uuid import UUID
 
 from memoriale.adapters.application.branching import BranchView, branch_scope
 from memoriale.adapters.application.presenting import as_json
+from memoriale.adapters.application.reading import hidden_of
 from memoriale.adapters.application.tenant_log import TenantLog
 from memoriale.adapters.postgres.branch_reading import BranchReader
 from memoriale.domain.access import AccessScope
@@ -204,7 +205,10 @@ class Comparing:
         common = common_lineage(one.lineage, other.lineage)
         names = {branch.id: _name(branch) for view in (a, b) for branch in view.known.values()}
         changes = list(self._changes(one, other, common))
-        entries = {d.value: found for d, found in self._entries(changes, names).items()}
+        entries = {
+            difference.value: self._told(found, one.scope)
+            for difference, found in self._entries(changes, names).items()
+        }
         return BranchDiff(
             a=_name(a.branch),
             b=_name(b.branch),
@@ -255,6 +259,14 @@ class Comparing:
         # Opened together, so that keys are fetched once.
         opened = iter(self._log.mapper.decode([row for found in seen for row in found]))
         return [list(islice(opened, len(found))) for found in seen]
+
+    def _told(self, entries: tuple[DiffEntry, ...], scope: AccessScope) -> tuple[DiffEntry, ...]:
+        """The entries without the ids of replacements that the caller may not see."""
+        hidden = hidden_of(self._log, (entry.replaced_by for entry in entries), scope)
+        return tuple(
+            replace(entry, replaced_by=None) if entry.replaced_by in hidden else entry
+            for entry in entries
+        )
 
     def _entries(
         self, changes: Sequence[tuple[MemoryChange, bool]], names: dict[UUID, str]

@@ -174,7 +174,7 @@ class Deciding:
             ConflictError: Others kept changing them.
             UnavailableError: The database cannot be reached.
         """
-        own = {*principal.identities(), Subject("tenant", principal.tenant)}
+        own = {*principal.owners(), Subject("tenant", principal.tenant)}
         if owner not in own:
             self._gate.allow(principal, request.command, Right.REVIEW)
         key = self._drafting.owner(owner).key

@@ -20,10 +20,14 @@ from memoriale.domain.values import JsonValue, canonical_json
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """The events of one append and its guards. The first event answers for the command."""
+    """
+    The events of one append and its guards. The first event answers for the command; ``hidden``
+    are the memories among the others that the caller may not see.
+    """
 
     events: list[NewEvent]
     guards: tuple[Guard, ...] = ()
+    hidden: frozenset[UUID] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

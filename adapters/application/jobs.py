@@ -170,7 +170,13 @@ class Jobs:
         self._append(principal, job, event)
         return self.get(job_id)
 
-    def run_due(self, handlers: Mapping[str, Handler], *, limit: int | None = None) -> list[Job]:
+    def run_due(
+        self,
+        handlers: Mapping[str, Handler],
+        *,
+        limit: int | None = None,
+        only: Callable[[Job], bool] = lambda job: True,
+    ) -> list[Job]:
         """
         Works on the jobs that are due, one after the other. A job that another process works on
         is left to it; one whose worker died is taken up again.
@@ -178,6 +184,7 @@ class Jobs:
         Args:
             handlers: What to do by type of job; a job of another type is left alone.
             limit: How many at most.
+            only: Which of them.
 
         Returns:
             The jobs that were worked on, as they stand now.
@@ -188,7 +195,7 @@ class Jobs:
             for job in self.open():
                 if limit is not None and len(done) == limit:
                     break
-                if job.type not in handlers or not job.due(now):
+                if job.type not in handlers or not job.due(now) or not only(job):
                     continue
                 worked = self._claimed(job.id, handlers[job.type], locks, now)
                 done += [] if worked is None else [worked]

@@ -1,5 +1,6 @@
 """Memories and their history as callers see them: with names in place of pseudonyms."""
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from enum import Enum
@@ -11,6 +12,8 @@ from memoriale.domain.branches import MAIN
 from memoriale.domain.events import Amended, Invalidated, RecordedEvent
 from memoriale.domain.keys import Subject
 from memoriale.domain.memory import MemoryState
+
+Hidden = Callable[[Iterable[UUID | None]], frozenset[UUID]]
 
 
 def as_json(value: Any) -> Any:
@@ -141,11 +144,14 @@ class Presenter:
     Args:
         identities: The tenant's names.
         branches: Names of branches by id.
+        hidden: Those of some memories that the reader may not see: nothing is said to be
+            replaced by one of them.
     """
 
-    def __init__(self, identities: Identities, branches: dict[UUID, str]) -> None:
+    def __init__(self, identities: Identities, branches: dict[UUID, str], hidden: Hidden) -> None:
         self._identities = identities
         self._branches = branches
+        self._hidden = hidden
 
     def memory(self, state: MemoryState) -> MemoryRecord:
         """A folded memory for its reader."""
@@ -181,7 +187,7 @@ class Presenter:
             given_times=dict(state.given_times),
             about=tuple(names[p] for p in columns.about if p in names),
             reason_code=None if state.reason_code is None else state.reason_code.value,
-            replaced_by=state.replaced_by,
+            replaced_by=self._told(state.replaced_by, self._hidden([state.replaced_by])),
             details=details,
         )
 
@@ -189,9 +195,12 @@ class Presenter:
         """The events of one memory, oldest first."""
         persons = [p for e in events for p in (e.columns.actor, e.columns.on_behalf_of)]
         names = self._identities.names(persons)
-        return [self._entry(recorded, names) for recorded in events]
+        hidden = self._hidden([replaced_by_of(e) for e in events])
+        return [self._entry(recorded, names, hidden) for recorded in events]
 
-    def _entry(self, recorded: RecordedEvent, names: dict[UUID, Subject]) -> HistoryEntry:
+    def _entry(
+        self, recorded: RecordedEvent, names: dict[UUID, Subject], hidden: frozenset[UUID]
+    ) -> HistoryEntry:
         columns, event = recorded.columns, recorded.event
         ended = event.header if isinstance(event, Invalidated) else None
         behalf = columns.on_behalf_of
@@ -207,7 +216,7 @@ class Presenter:
             on_behalf_of=None if behalf is None else names.get(behalf),
             reason=None if event.body is None else event.body.reason,
             reason_code=None if ended is None else ended.reason_code.value,
-            replaced_by=None if ended is None else ended.replaced_by,
+            replaced_by=self._told(replaced_by_of(recorded), hidden),
             changed=event.header.changed if isinstance(event, Amended) else (),
             recorded_at=recorded.recorded.recorded_at,
             branch=self._branch(columns.branch),
@@ -215,8 +224,17 @@ class Presenter:
             causation_id=columns.causation_id,
         )
 
+    def _told(self, memory_id: UUID | None, hidden: frozenset[UUID]) -> UUID | None:
+        return None if memory_id in hidden else memory_id
+
     def _branch(self, branch: UUID | None) -> str:
         return MAIN if branch is None else self._branches.get(branch, str(branch))
+
+
+def replaced_by_of(recorded: RecordedEvent) -> UUID | None:
+    """Of an invalidation, the memory that stands in the place of the ended one."""
+    event = recorded.event
+    return event.header.replaced_by if isinstance(event, Invalidated) else None
 
 
 def _unit(value: int | None) -> float | None:

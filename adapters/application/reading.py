@@ -1,11 +1,11 @@
 """Reading memories from the log: points in time, one memory, its history."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from memoriale.adapters.application.branching import BranchView
+from memoriale.adapters.application.branching import BranchView, branch_scope
 from memoriale.adapters.application.tenant_log import TenantLog
 from memoriale.domain.access import AccessScope
 from memoriale.domain.branches import NO_LIMIT
@@ -112,6 +112,12 @@ class Reading:
         rows = self._log.reader.memories(memory_ids)
         return fold_slice(self._log.mapper.decode(rows), branch.lineage(limit))
 
+    def hidden(
+        self, memory_ids: Iterable[UUID | None], branch: BranchView, scope: AccessScope
+    ) -> frozenset[UUID]:
+        """See ``hidden_of``."""
+        return hidden_of(self._log, memory_ids, branch_scope(scope, branch))
+
     def history(
         self, memory_id: UUID, branch: BranchView, scope: AccessScope, limit: int = NO_LIMIT
     ) -> list[RecordedEvent]:
@@ -145,6 +151,15 @@ def parse_as_of(value: int | str | datetime) -> int | datetime:
             raise _bad_as_of(value)
         return int(value)
     return to_utc(parse_time("as_of", value))
+
+
+def hidden_of(
+    log: TenantLog, memory_ids: Iterable[UUID | None], scope: AccessScope
+) -> frozenset[UUID]:
+    """Those of some memories that the caller may not see, so that not even their ids are told."""
+    wanted = {memory_id for memory_id in memory_ids if memory_id is not None}
+    first = {i: rows[0].columns for i in wanted if (rows := log.reader.memory(i))}
+    return frozenset(i for i, columns in first.items() if not scope.allows(columns))
 
 
 def unknown_memory(memory_id: UUID, field: str = "memory_id") -> InputError:

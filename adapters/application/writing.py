@@ -23,7 +23,7 @@ from memoriale.adapters.application.reading import Reading, unknown_memory
 from memoriale.adapters.application.step_events import requested
 from memoriale.adapters.application.tenant_log import TenantLog
 from memoriale.adapters.keys import tags
-from memoriale.domain.access import AccessScope
+from memoriale.domain.access import AccessScope, is_anothers_in_session
 from memoriale.domain.commands import (
     Amend,
     Command,
@@ -144,6 +144,7 @@ class Writing:
         first, memory_id = answer.events[0], planned.events[0].columns.memory_id
         assert memory_id is not None
         rest = [event.columns.memory_id for event in planned.events[1:]]
+        rest = [i for i in rest if i not in planned.hidden]
         return Receipt(
             memory_id=memory_id,
             event_id=first.event_id,
@@ -167,7 +168,8 @@ class Writing:
         guards: tuple[Guard, ...] = ()
         if command.subject is not None or command.supersedes:
             after = self._log.head() - 1
-            replaced = self._replaced(branch, command, birth, after)
+            scope = self.scope(principal, branch)
+            replaced = self._replaced(branch, command, birth, after, scope)
             drafts += self._supersede(replaced, birth.memory_id, stamp, branch)
             guards = (NothingNew(owner.key.pseudonym, command.kind, after, branch.branch.id),)
         planned = self._planned(principal, branch, command, owner, drafts, guards)
@@ -190,20 +192,24 @@ class Writing:
         after = self._log.head() - 1
         state = self._reading.memory(command.memory_id, branch, scope)
         require_branch_of(branch, state.columns.owner)
-        if state.columns.owner not in identities.scope(principal).owners:
+        own = [identities.find(owner) for owner in principal.owners()]
+        if state.columns.owner not in [key.pseudonym for key in own if key is not None]:
             review()
         stamp = identities.stamp(principal, command.correlation_id, command.causation_id)
         stream = self._drafting.stream(command.memory_id, branch)
         drafts, guards = [_decide(command, state, stamp, branch.branch.id, stream)], []
+        hidden: set[UUID] = set()
         if isinstance(command, Invalidate):
             guards += self._check_holds(state, command, after)
         if isinstance(command, Reinstate) and state.aspect is not None:
             rivals = self._same_aspect(branch, state, after)
+            hidden = {s.memory_id for s in rivals if not scope.allows(s.columns)}
             drafts += self._supersede(rivals, state.memory_id, stamp, branch)
             columns = state.columns
             guards.append(NothingNew(columns.owner, state.kind, after, branch.branch.id))
         owner = self._drafting.owner_of(state)
-        return self._planned(principal, branch, command, owner, drafts, tuple(guards))
+        planned = self._planned(principal, branch, command, owner, drafts, tuple(guards))
+        return replace(planned, hidden=frozenset(hidden))
 
     def scope(self, principal: Principal, branch: BranchView) -> AccessScope:
         """What the caller may see on a branch; see ``branch_scope``."""
@@ -234,11 +240,18 @@ class Writing:
         return Planned(events, guards)
 
     def _replaced(
-        self, branch: BranchView, command: Remember, birth: Birth, after: int
+        self,
+        branch: BranchView,
+        command: Remember,
+        birth: Birth,
+        after: int,
+        scope: AccessScope,
     ) -> list[MemoryState]:
         found = self._with_aspect(branch, birth.owner, command.kind, birth.aspect)
-        known = self._reading.folded([*found, *command.supersedes], branch)
-        known.pop(birth.memory_id, None)
+        folded = self._reading.folded([*found, *command.supersedes], branch)
+        folded.pop(birth.memory_id, None)
+        # A session holds memories of several users, each for that user alone.
+        known = {i: state for i, state in folded.items() if scope.allows(state.columns)}
         for memory_id in command.supersedes:
             state = known.get(memory_id)
             if state is None or (state.columns.owner, state.kind) != (birth.owner, command.kind):
@@ -249,7 +262,13 @@ class Writing:
     def _same_aspect(self, branch: BranchView, state: MemoryState, after: int) -> list[MemoryState]:
         found = self._with_aspect(branch, state.columns.owner, state.kind, state.aspect)
         known = self._reading.folded([i for i in found if i != state.memory_id], branch)
-        return [s for s in known.values() if s.status is Status.CURRENT and s.index <= after]
+        return [
+            s
+            for s in known.values()
+            if s.status is Status.CURRENT
+            and s.index <= after
+            and not is_anothers_in_session(s.columns, state.columns.principal_user)
+        ]
 
     def _with_aspect(
         self, branch: BranchView, owner: UUID, kind: str, aspect: str | None

@@ -115,9 +115,12 @@ class Bound:
             self.principal, self.branch_name if name is None else name
         )
 
-    def _presenter(self, branch: BranchView) -> Presenter:
+    def _presenter(self, branch: BranchView, scope: AccessScope) -> Presenter:
         names = {b.id: b.name or str(b.id) for b in branch.known.values()}
-        return Presenter(self.services.log.identities, names)
+        reading = self.services.reading
+        return Presenter(
+            self.services.log.identities, names, lambda ids: reading.hidden(ids, branch, scope)
+        )
 
     def _acting(self, given: Mapping[str, Any]) -> tuple[Principal, dict[str, Any]]:
         rest = dict(given)

@@ -42,9 +42,9 @@ class Looking(Bound):
         found = parse_id("memory_id", memory_id)
         state = self.services.reading.memory(found, branch, scope, pin.limit)
         if not text:
-            return self._presenter(branch).memory(state).without_text()
+            return self._presenter(branch, scope).memory(state).without_text()
         self.given("show", [(found, state.index)], index=pin.index, as_of=as_of, branch=branch)
-        return self._presenter(branch).memory(state)
+        return self._presenter(branch, scope).memory(state)
 
     def history(
         self, memory_id: UUID | str, *, as_of: AsOf = None, all_owners: bool = False
@@ -54,7 +54,7 @@ class Looking(Bound):
         branch, pin = self._resolved(), self.services.reading.pin(as_of)
         found = parse_id("memory_id", memory_id)
         events = self.services.reading.history(found, branch, scope, pin.limit)
-        entries = self._presenter(branch).history(events)
+        entries = self._presenter(branch, scope).history(events)
         if not text:
             return [entry.without_text() for entry in entries]
         versions = [(found, entry.index) for entry in entries]
@@ -112,7 +112,8 @@ class Looking(Bound):
             behind=page.behind,
             branch=branch,
         )
-        presenter = self._presenter(branch)
+        scope = self.services.log.identities.scope(self.principal)
+        presenter = self._presenter(branch, scope)
         return MemoryPage(
             memories=tuple(presenter.memory(state) for state in page.states),
             next=page.next,

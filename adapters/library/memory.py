@@ -70,13 +70,15 @@ class Memory(Comparisons, Looking):
             at: Point of this branch that the new one begins from: an index, a time, or None
                 for now.
             resource: Another resource, which inherits what this principal sees up to then; the
-                handle is then that resource's.
+                handle is then that resource's, so this takes the right ``operate`` as well.
             reason: Why; sealed.
         """
         parent = self._resolved()
         self.allow("fork", Right.USE)
         if not any(getattr(self.principal, f) for f in PRINCIPAL_FIELDS):
             self.allow("fork", Right.REVIEW)
+        if resource not in (None, self.principal.resource):
+            self.allow("fork", Right.OPERATE)
         pin = self.services.reading.pin(at, field="at")
         child = None
         principal = self.principal

@@ -58,6 +58,7 @@ CALLS: Final = [
     call("Memory.branch", lambda p: p.alice.branch("main"), USE),
     call("Memory.fork", lambda p: p.alice.fork("b"), USE),
     call("Memory.fork", lambda p: p.nobody.fork("b"), USE, REVIEW),
+    call("Memory.fork", lambda p: p.alice.fork("b", resource="r"), USE, OPERATE),
     call("Memory.branches", lambda p: p.alice.branches(), USE),
     call("Memory.tree", lambda p: p.alice.tree(), USE),
     call("Memory.diff", lambda p: p.alice.diff("main", "main", questions=["x"]), USE),

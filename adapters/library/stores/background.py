@@ -17,12 +17,14 @@ _log = logging.getLogger(__name__)
 
 class Background:
     """
-    Works on a tenant's jobs in a thread that ends when none of its own is left to be done now.
-    What it does not come to is in the ledger: ``jobs run`` or another process does it.
+    Works on the jobs of one caller in a thread that ends when none that was added is left to be
+    done now. What it does not come to is in the ledger: ``jobs run`` or another process does it.
 
     Args:
         jobs: The tenant's.
         handlers: Gives what is done by type of job.
+        concerns: Whether a job that was not added is the caller's too; another's is left alone,
+            because the caller's model would read what it holds.
         ended: Told each job that was worked on.
     """
 
@@ -30,9 +32,11 @@ class Background:
         self,
         jobs: Jobs,
         handlers: Callable[[], Mapping[str, Handler]],
+        concerns: Callable[[Job], bool],
         ended: Callable[[Job], None],
     ) -> None:
         self._jobs, self._handlers, self._ended = jobs, handlers, ended
+        self._concerns = concerns
         self._lock = threading.Lock()
         self._mine: set[UUID] = set()
         self._thread: threading.Thread | None = None
@@ -65,10 +69,15 @@ class Background:
             mine = set(self._mine)
         return [job for job in map(self._jobs.get, mine) if job.status in OPEN]
 
+    def _is_own(self, job: Job) -> bool:
+        with self._lock:
+            added = job.id in self._mine
+        return added or self._concerns(job)
+
     def _work(self) -> None:
         while True:
             try:
-                done = self._jobs.run_due(self._handlers())
+                done = self._jobs.run_due(self._handlers(), only=self._is_own)
             except MemorialeError:
                 # The jobs are in the ledger; whoever runs jobs next takes them up.
                 _log.exception("background work stopped")

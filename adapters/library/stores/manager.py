@@ -85,6 +85,7 @@ class MemoryManager(Keeping):
         self._background = Background(
             self.storage.services.jobs,
             lambda: known_handlers(self._handle, self._language_model),
+            self._concerns,
             self._ended,
         )
 
@@ -260,6 +261,10 @@ class MemoryManager(Keeping):
     def _language_model(self) -> ModelProvider:
         settings = self.storage.settings
         return self._model or make_model(settings.model, settings.openai_endpoint)
+
+    def _concerns(self, job: Job) -> bool:
+        identities = self.storage.services.log.identities
+        return job.columns.owner in identities.scope(self.storage.principal).owners
 
     def _ended(self, job: Job) -> None:
         name = "memory.extract" if job.status is JobStatus.COMPLETED else "memory.error"

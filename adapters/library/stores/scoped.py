@@ -1,6 +1,7 @@
 """What the stores of learnings, corrections and procedures share: scopes, and search by meaning."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -163,7 +164,14 @@ class ScopedStore(Store):
                 state.columns.source_run,
             )
         ]
-        names = memory.services.log.identities.names(wanted)
+        services = memory.services
+        names = services.log.identities.names(wanted)
+        hidden = services.reading.hidden(
+            (state.replaced_by for state in states),
+            memory.branch_view(),
+            services.log.identities.scope(memory.principal),
+        )
         tenant = memory.principal.tenant
-        found = (present(state, names, tenant) for state in states)
+        told = (replace(s, replaced_by=None) if s.replaced_by in hidden else s for s in states)
+        found = (present(state, names, tenant) for state in told)
         return [one for one in found if one is not None]
