@@ -34,7 +34,24 @@ from memoriale.domain.topics import GOVERNANCE_TOPICS, JOB_TOPICS, SESSION_TOPIC
 WRITTEN = (*EVENT_TYPES, *GOVERNANCE_TYPES, *JOB_TYPES, *SESSION_TYPES)
 """What this release writes."""
 GOLDEN = Path(__file__).parents[1] / "golden" / "topics.json"
-KINDS_THAT_SHIP = ("note", "fact", "message")
+KINDS_THAT_SHIP = (
+    "note",
+    "fact",
+    "message",
+    "profile_field",
+    "entity",
+    "entity_fact",
+    "entity_event",
+    "relationship",
+    "decision",
+    "learning",
+    "correction",
+    "procedure",
+    "summary",
+    "file_entry",
+    "node",
+    "edge",
+)
 
 
 def models(base: type[BaseModel]) -> list[type[BaseModel]]:
