@@ -104,7 +104,7 @@ class OutsideReader:
         if stated.size != held.size:
             problem = f"{source}: the checkpoint there is of {stated.size} events"
             return Expected(held.size, None, source, problem)
-        return Expected(stated.size, stated.root, source)
+        return Expected(stated.size, stated.root, source, keeper=place.shown)
 
     def _opened(self, held: Held) -> Checkpoint:
         return open_checkpoint(held.note, self._verifiers(held.origin), held.origin).checkpoint

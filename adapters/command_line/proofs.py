@@ -213,20 +213,23 @@ def _verified(reports: "list[LogReport]", *, whole: bool) -> dict[str, Any]:
     top = logs[-1] if whole else logs[0]
     bad = next((report for report in reports if not report.ok), None)
     value = {name: top[name] for name in top if name not in ("tenant", "log", "log_id")}
-    unreached = {anchor: why for log in logs for anchor, why in log["unreached"].items()}
-    value |= {"ok": bad is None, "unsealed": top["unsealed"], "unreached": unreached, "logs": logs}
+    value |= {
+        "ok": bad is None,
+        "unsealed": top["unsealed"],
+        "logs": logs,
+        "first_bad_index": None if bad is None else bad.first_bad_index,
+        "problem_count": sum(report.problem_count for report in reports),
+        "problems": [
+            {"tenant": log["tenant"], "log": log["log"], **problem}
+            for log in logs
+            for problem in log["problems"]
+        ],
+    }
     if whole:
         value |= {
             "leaves": sum(report.leaves for report in reports),
             "unsealed": sum(report.unsealed for report in reports),
             "lost": sum(report.lost for report in reports),
-            "first_bad_index": None if bad is None else bad.first_bad_index,
-            "problem_count": sum(report.problem_count for report in reports),
-            "problems": [
-                {"tenant": log["tenant"], "log": log["log"], **problem}
-                for log in logs
-                for problem in log["problems"]
-            ],
         }
     return value
 

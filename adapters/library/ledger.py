@@ -25,6 +25,10 @@ PROOFS: Final = "proofs"
 """The view that is files of hashes: rebuilt by ``replay``, asked by ``receipt``."""
 
 
+PERSONS: Final = "persons"
+"""The table by which events are found by whom they are about: compared by ``reconcile``."""
+
+
 class Ledger(Anchoring):
     """
     An open ledger. Made by ``memoriale.open``; close it, or use it as a context.
@@ -155,7 +159,7 @@ class Ledger(Anchoring):
         and which vectors are not those of the text.
 
         Args:
-            view: ``recall``, ``stats`` or ``all``.
+            view: ``recall``, ``stats``, ``persons`` (whom each event is about) or ``all``.
             tenant: Whose.
             repair: Put right what is found.
             progress: Called while it works.
@@ -168,7 +172,8 @@ class Ledger(Anchoring):
         reports = []
         for services in self._chosen(tenant):
             self._allow(services, "reconcile", Right.OPERATE)
-            for name in _view_names(view):
+            names = _view_names(view, (*VIEW_NAMES, PERSONS))
+            for name in (name for name in names if name != PERSONS):
                 reports.append(
                     reconcile(
                         services.view(name),
@@ -177,7 +182,16 @@ class Ledger(Anchoring):
                         progress=named(progress, name),
                     )
                 )
+            if PERSONS in names:
+                reports.append(self._reconciled_persons(services, repair))
         return reports
+
+    def _reconciled_persons(self, services: Tenant, repair: bool) -> "ReconcileReport":
+        from memoriale.adapters.postgres.persons import reconcile_persons
+
+        shared = self.infrastructure
+        admin_url = shared.logins.admin or shared.logins.first
+        return reconcile_persons(shared.datastore, services.log.log, admin_url, repair=repair)
 
     def position(self, view: str, *, tenant: str) -> int:
         """How many events a view has applied. Right: ``use``."""

@@ -191,6 +191,7 @@ class Proving(Analysis):
         else:
             logs = [log for services in chosen for log in (services.log, services.access)]
             reports = [verification.check(log, named(progress, log.log.kind)) for log in logs]
+            reports += self._vanished(verification, logs)
         for checkpoint in outside:
             if checkpoint not in verification.used:
                 raise not_of_these_logs(checkpoint)
@@ -311,6 +312,28 @@ class Proving(Analysis):
 
         return [signed_by_log(note, verifiers) for note in notes]
 
+    def _vanished(
+        self, verification: "Verification", logs: "Sequence[TenantLog]"
+    ) -> "list[LogReport]":
+        """Logs of the same tenants that the deployment log knows and the database does not."""
+        from memoriale.adapters.sealing.deployment import KnownLog
+
+        here = {(log.tenant, log.log.kind): log.log_id for log in logs}
+        deployment = self._sealing.deployment
+        known = [
+            one for tenant in {log.tenant for log in logs} for one in deployment.of_tenant(tenant)
+        ]
+        reports = [
+            verification.vanished(one, here.get((one.tenant, one.kind)))
+            for one in known
+            if one.log_id not in here.values()
+        ]
+        own = self._sealing.deployment_log()
+        if verification.deployment_is_gone(own):
+            lost = KnownLog(DEPLOYMENT_TENANT, DEPLOYMENT_LOG, own.log_id, own.log.incarnation)
+            reports.append(verification.vanished(lost))
+        return reports
+
     def _verified_all(
         self, verification: "Verification", progress: Progress | None
     ) -> "list[LogReport]":
@@ -331,7 +354,7 @@ class Proving(Analysis):
             finally:
                 log.close()
         own = self._sealing.deployment_log()
-        reports += verification.vanished_outside([own.log_id, *(log.log_id for log in logs)])
+        reports += verification.vanished_elsewhere([own.log_id, *(log.log_id for log in logs)])
         return [*reports, verification.check(own, named(progress, DEPLOYMENT_LOG))]
 
 

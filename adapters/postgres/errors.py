@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
+from uuid import UUID
 
 import psycopg
 from psycopg import errors as pg
@@ -13,6 +14,7 @@ from memoriale.domain.errors import (
     MemorialeError,
     RefusedError,
     UnavailableError,
+    ViolationError,
 )
 
 Maker = Callable[[str, str], MemorialeError]
@@ -80,6 +82,16 @@ def database_down(place: str, said: str) -> UnavailableError:
         " MEMORIALE_DATABASE_URL, then try again.",
         code="database_down",
         value=place,
+    )
+
+
+def head_missing(tenant: str, log_id: UUID) -> ViolationError:
+    """A log whose head is not there: it is made with the log, and nothing removes it."""
+    return ViolationError(
+        f"The head of log {log_id} of tenant {tenant} is gone: somebody deleted it, or the log "
+        "with it. Run 'memoriale verify'.",
+        code="head_missing",
+        value=str(log_id),
     )
 
 

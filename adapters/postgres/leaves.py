@@ -6,8 +6,9 @@ from typing import Final
 from uuid import UUID
 
 from memoriale.adapters.postgres.datastore import Datastore
+from memoriale.adapters.postgres.errors import head_missing
 from memoriale.adapters.postgres.reading import HOLE
-from memoriale.domain.errors import InputError, UnavailableError
+from memoriale.domain.errors import UnavailableError
 
 HASH_BYTES: Final = 32
 _AT_ONCE: Final = 65_536
@@ -46,7 +47,7 @@ class Leaves:
 
     def __init__(self, datastore: Datastore, tenant: str, log_id: UUID) -> None:
         self._datastore = datastore
-        self._tenant = tenant
+        self._tenant, self._log_id = tenant, log_id
         self._place = {"tenant": tenant, "log_id": log_id}
 
     def stand(self) -> Stand:
@@ -54,17 +55,12 @@ class Leaves:
         How far the log is now.
 
         Raises:
-            InputError: There is no such log (``unknown_log``).
+            ViolationError: The head of the log is gone (``head_missing``).
         """
         with self._datastore.read(self._tenant) as connection:
             found = connection.execute(_STAND, self._place).fetchone()
         if found is None or found[1] is None:
-            raise InputError(
-                f"Tenant {self._tenant} has no log {self._place['log_id']}.",
-                code="unknown_log",
-                field="log_id",
-                value=str(self._place["log_id"]),
-            )
+            raise head_missing(self._tenant, self._log_id)
         return Stand(*found)
 
     def hashes(self, start: int, stop: int) -> Iterator[bytes]:

@@ -6,6 +6,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from memoriale.adapters.postgres.datastore import Datastore
+from memoriale.adapters.postgres.errors import head_missing
 from memoriale.adapters.postgres.logs import Log
 from memoriale.adapters.postgres.roles import Role
 from memoriale.adapters.postgres.rows import row_of, select_list
@@ -366,12 +367,7 @@ class LedgerReader:
     def _head(self) -> tuple[Any, ...]:
         found = self._fetch(_HEAD)
         if not found:
-            raise InputError(
-                f"Tenant {self.log.tenant} has no log {self.log.log_id}. Open the log first.",
-                code="unknown_log",
-                field="log_id",
-                value=str(self.log.log_id),
-            )
+            raise head_missing(self.log.tenant, self.log.log_id)
         return found[0]
 
     def _range(self, after: int, stop: int, limit: int | None, *, with_state: bool) -> list[Row]:

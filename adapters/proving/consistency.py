@@ -8,6 +8,7 @@ from uuid import UUID
 
 from memoriale.adapters.notes.checkpoint import Checkpoint, SignedCheckpoint, open_checkpoint
 from memoriale.adapters.notes.verifier_keys import VerifierKey
+from memoriale.adapters.proving.tiles import require_whole_tiles
 from memoriale.adapters.sealing.log_tree import LogTree
 from memoriale.adapters.sealing.sealing import Sealing
 from memoriale.domain.errors import InputError, UnavailableError, ViolationError
@@ -59,7 +60,7 @@ def compare(
         ViolationError: A signature does not hold (``bad_signature`` and others), they are of
             different logs (``foreign_origin``), have one size and two roots (``two_roots``), or
             the one does not continue the other (``inconsistent``).
-        UnavailableError: This machine has not the tiles for it.
+        UnavailableError: This machine has not the tiles for it, or damaged ones.
     """
     first = signed_by_log(old, verifiers).checkpoint
     second = signed_by_log(new, verifiers, first.origin).checkpoint
@@ -72,16 +73,9 @@ def compare(
         )
     proof = [] if first.size in (0, second.size) else _proof(first, second, sealing)
     if not consistency_holds(first.size, first.root, second.size, second.root, proof):
-        same = first.size == second.size
-        raise ViolationError(
-            f"Two roots were signed over the first {first.size} events of {first.origin}: keep "
-            "both checkpoints, they prove it."
-            if same
-            else f"What {first.origin} has under {second.size} events does not begin with what was "
-            f"signed over the first {first.size}: history was rewritten.",
-            code="two_roots" if same else "inconsistent",
-            value=second.size,
-        )
+        if proof:
+            require_whole_tiles(_tree(first.origin, sealing))
+        raise _violation(first, second)
     return Consistency(
         first.origin,
         first.size,
@@ -112,6 +106,19 @@ def _proof(first: Checkpoint, second: Checkpoint, sealing: Sealing) -> list[byte
             value=known,
         )
     return consistency_proof(tree.reader(last.checkpoint.size).node, first.size, second.size)
+
+
+def _violation(first: Checkpoint, second: Checkpoint) -> ViolationError:
+    same = first.size == second.size
+    return ViolationError(
+        f"Two roots were signed over the first {first.size} events of {first.origin}: keep "
+        "both checkpoints, they prove it."
+        if same
+        else f"What {first.origin} has under {second.size} events does not begin with what was "
+        f"signed over the first {first.size}: history was rewritten.",
+        code="two_roots" if same else "inconsistent",
+        value=second.size,
+    )
 
 
 def _tree(origin: str, sealing: Sealing) -> LogTree:

@@ -10,6 +10,7 @@ from memoriale.adapters.application.tenant_log import TenantLog
 from memoriale.adapters.notes.checkpoint import Checkpoint, SignedCheckpoint
 from memoriale.adapters.notes.tlog_proof import TlogProof
 from memoriale.adapters.notes.verifier_keys import VerifierKey
+from memoriale.adapters.proving.tiles import require_whole_tiles
 from memoriale.adapters.sealing.log_tree import LogTree, origin_of
 from memoriale.adapters.sealing.sealing import Sealing, target_of
 from memoriale.domain.errors import IncompleteError, InputError, MemorialeError, ViolationError
@@ -151,7 +152,11 @@ def _proved(log: TenantLog, tree: LogTree, last: SignedCheckpoint, index: int) -
     proof = TlogProof(index, tuple(path), str(last.note), leaf_data(row))
     leaf_hash = proof.hash_of_extra()
     assert leaf_hash is not None
-    proof.check(leaf_hash, [one.key for one in last.verified.good], tree.origin)
+    try:
+        proof.check(leaf_hash, [one.key for one in last.verified.good], tree.origin)
+    except ViolationError:
+        require_whole_tiles(tree)
+        raise
     return _described(proof, leaf_hash, last.checkpoint)
 
 

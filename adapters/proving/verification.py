@@ -1,6 +1,7 @@
 """Verify: a log against itself, against its own checkpoints, and against those kept elsewhere."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from heapq import merge
 from typing import Any, Final, Self
@@ -12,17 +13,15 @@ from memoriale.adapters.application.tenant_log import TenantLog
 from memoriale.adapters.notes.checkpoint import Checkpoint
 from memoriale.adapters.postgres.leaves import HASH_BYTES
 from memoriale.adapters.proving.at_once import verified_at_once
+from memoriale.adapters.proving.lineage import Survivors, noted, rolled_back, stored, trees_of
 from memoriale.adapters.sealing.deployment import KnownLog
-from memoriale.adapters.sealing.log_tree import LogTree, origin_of
+from memoriale.adapters.sealing.log_tree import MARK, LogTree, origin_of
 from memoriale.adapters.sealing.sealing import Sealing, target_of
-from memoriale.domain.errors import MemorialeError, UnavailableError
-from memoriale.domain.governance import LedgerRestoredHeader
+from memoriale.domain.errors import MemorialeError, UnavailableError, ViolationError
 from memoriale.projections.proofs.inclusion import inclusion_holds, inclusion_proof
 from memoriale.projections.proofs.tiles import TILE_WIDTH, TileReader
 from memoriale.projections.proofs.verify import Expected, Problem, VerifyReport, verify
 
-HERE: Final = "the checkpoint of this machine"
-NOTED: Final = "the deployment log"
 OUTSIDE: Final = "the checkpoint that was given"
 
 
@@ -85,16 +84,26 @@ class Verification:
     ) -> LogReport:
         """Reads a whole log again, in bounded memory, and holds it against every checkpoint."""
         target = target_of(log)
-        stand = self._sealing.sealer.leaves(target).stand()
+        try:
+            stand = self._sealing.sealer.leaves(target).stand()
+        except ViolationError:
+            # Its head is gone, and without it nothing of the log can be read.
+            return self.vanished(self._sealing.known(log.log_id) or _nameless(log))
         tree = self._sealing.sealer.tree(target, stand.incarnation)
         restored = self._sealing.deployment.restored(log.log_id)
-        given, problems = self._given(log.log_id, stand.incarnation, restored)
-        anchored = self._anchored(log.log_id, stand.incarnation, restored)
-        problems += _rolled_back(tree, stand.incarnation, stand.head)
-        noted = self._noted(target.log_id, stand.incarnation)
+        survivors = Survivors(stand.incarnation, restored)
+        trees = trees_of(tree, stand.incarnation)
+        given, problems = self._given(log.log_id, survivors)
+        anchored = self._anchored(log.log_id, stand.incarnation, survivors)
+        problems += rolled_back(tree, stand.incarnation, stand.head)
+        problems += survivors.undeclared(stand.head)
+        known = self._sealing.known(log.log_id) or _nameless(log)
+        last = (known.incarnation, known.size)
+        missing = noted(self._noted(log.log_id), last, trees, survivors)
 
         def expected() -> Iterator[Expected]:
-            return merge(_stored(tree), noted, given, anchored.expected, key=_size)
+            here = (stored(one, number, survivors) for number, one in trees)
+            return merge(*here, missing, given, anchored.expected, key=_size)
 
         # Where anything may be wrong the log is read once more, to say what.
         found = verified_at_once(log, expected(), progress) or verify(
@@ -103,7 +112,7 @@ class Verification:
             tenant=log.tenant,
             log_id=log.log_id,
             expected=expected(),
-            locate=lambda held, broken: self._locate(log, tree, held, broken),
+            locate=lambda held, broken: self._located(log, trees, held, broken),
             progress=progress,
         )
         return LogReport.of(
@@ -141,17 +150,20 @@ class Verification:
             restored=[],
         )
 
-    def vanished_outside(self, known: Iterable[UUID]) -> list[LogReport]:
+    def vanished_elsewhere(self, known: Iterable[UUID]) -> list[LogReport]:
         """
-        Reports of logs that an anchor knows as ours, and nobody here.
+        Reports of logs that this machine sealed or an anchor knows as ours, and that nobody
+        names any more.
 
         Args:
-            known: Ids of the logs that somebody here knows.
+            known: Ids of the logs that the deployment log names, and its own.
         """
-        if self._anchors is None:
-            return []
+        found = [
+            *self._sealed_here(),
+            *([] if self._anchors is None else self._anchors.newest()[0]),
+        ]
         here, gone = {str(log_id) for log_id in known}, dict[str, Checkpoint]()
-        for checkpoint in self._anchors.newest()[0]:
+        for checkpoint in found:
             log_id = checkpoint.origin.split("/")[1]
             if log_id not in here and _is_id(log_id):
                 gone[log_id] = max(gone.get(log_id, checkpoint), checkpoint, key=lambda c: c.size)
@@ -160,39 +172,53 @@ class Verification:
             for log_id, checkpoint in gone.items()
         ]
 
-    def _noted(self, log_id: UUID, incarnation: int) -> list[Expected]:
-        known = self._sealing.known(log_id)
-        if known is None or known.root is None or known.incarnation != incarnation:
-            return []
-        return [Expected(known.size, bytes.fromhex(known.root), NOTED)]
+    def deployment_is_gone(self, own: TenantLog) -> bool:
+        """Whether this machine noted checkpoints in the deployment log, and it is empty."""
+        marks = self._sealing.tiles.glob(f"*/*/{MARK}")
+        return not own.reader.last(1) and any(True for _ in marks)
 
-    def _anchored(
-        self, log_id: UUID, incarnation: int, restored: Sequence[LedgerRestoredHeader]
-    ) -> Outside:
+    def _sealed_here(self) -> Iterator[Checkpoint]:
+        for folder in sorted(self._sealing.tiles.glob("*/*")):
+            if _is_id(folder.parent.name) and folder.name.isdecimal():
+                log_id, number = UUID(folder.parent.name), int(folder.name)
+                tree = LogTree(self._sealing.tiles, log_id, number, self._sealing.key)
+                with suppress(MemorialeError):
+                    # What cannot be believed names no log.
+                    last = tree.last()
+                    if last is not None:
+                        yield last.checkpoint
+
+    def _noted(self, log_id: UUID) -> Iterator[KnownLog]:
+        own = self._sealing.deployment_log().log_id
+        return iter(()) if log_id == own else self._sealing.deployment.noted(log_id)
+
+    def _anchored(self, log_id: UUID, incarnation: int, survivors: Survivors) -> Outside:
         if self._anchors is None:
             return Outside([], {})
-        log = log_of(origin_of(log_id, incarnation))
-        return self._anchors.of(log, _survivors(incarnation, restored))
+        return self._anchors.of(log_of(origin_of(log_id, incarnation)), survivors)
 
-    def _given(
-        self, log_id: UUID, incarnation: int, restored: Sequence[LedgerRestoredHeader]
-    ) -> tuple[list[Expected], list[Problem]]:
+    def _given(self, log_id: UUID, survivors: Survivors) -> tuple[list[Expected], list[Problem]]:
         expected, problems = [], []
-        survivors = _survivors(incarnation, restored)
+        ours = origin_of(log_id, 0)[:-1]
         for checkpoint in self._outside:
-            number = next((n for n in survivors if checkpoint.origin == origin_of(log_id, n)), None)
-            if number is None:
-                if checkpoint.origin.startswith(origin_of(log_id, 0)[:-1]):
-                    self.used.add(checkpoint)
-                    detail = f"{checkpoint.origin} was signed; the log is in {incarnation}"
-                    problems.append(Problem(0, "rolled_back", detail))
+            if not checkpoint.origin.startswith(ours):
                 continue
             self.used.add(checkpoint)
-            kept = survivors[number]
-            # What a declared restore lost is on record, and is no finding.
-            if kept is None or checkpoint.size <= kept:
+            rest = checkpoint.origin.removeprefix(ours)
+            number = int(rest) if rest.isdecimal() else 0
+            if number not in survivors:
+                detail = f"{checkpoint.origin} was signed; the log is in {len(survivors)}"
+                problems.append(Problem(0, "rolled_back", detail))
+            elif survivors.still_there(number, checkpoint.size):
+                # What a declared restore lost is on record, and is no finding.
                 expected.append(Expected(checkpoint.size, checkpoint.root, OUTSIDE))
         return sorted(expected, key=_size), problems
+
+    def _located(
+        self, log: TenantLog, trees: Sequence[tuple[int, LogTree]], held: int, broken: int
+    ) -> int | None:
+        found = (self._locate(log, tree, held, broken) for _, tree in trees)
+        return next((index for index in found if index is not None), None)
 
     def _locate(self, log: TenantLog, tree: LogTree, held: int, broken: int) -> int | None:
         """Where the log differs from tiles that are proved to be those that were sealed."""
@@ -226,49 +252,9 @@ class Verification:
         return None
 
 
-def _stored(tree: LogTree) -> Iterator[Expected]:
-    """The checkpoints on disk, smallest first, each read when it is its turn."""
-    sizes = tree.sizes()
-    try:
-        last = tree.last()
-    except MemorialeError as error:
-        yield Expected(sizes[-1] if sizes else 0, None, HERE, error.message)
-        last = None
-    for size in sizes:
-        try:
-            signed = tree.at(size)
-        except MemorialeError as error:
-            yield Expected(size, None, HERE, error.message)
-            continue
-        if signed is None or signed.checkpoint.size != size:
-            yield Expected(size, None, HERE, f"the file of size {size} holds another checkpoint")
-        else:
-            yield Expected(size, signed.checkpoint.root, HERE)
-    if last is not None and last.checkpoint.size not in sizes:
-        yield Expected(last.checkpoint.size, last.checkpoint.root, HERE)
-
-
-def _rolled_back(tree: LogTree, incarnation: int, head: int) -> list[Problem]:
-    later = [
-        int(folder.name)
-        for folder in tree.folder.parent.glob("*")
-        if folder.name.isdecimal() and int(folder.name) > incarnation
-    ]
-    if not later:
-        return []
-    detail = f"this machine sealed it in incarnation {max(later)}, it is in {incarnation}"
-    return [Problem(head, "rolled_back", detail)]
-
-
-def _survivors(incarnation: int, restored: Sequence[LedgerRestoredHeader]) -> dict[int, int | None]:
-    """How many events of each incarnation are still there; None: all."""
-    kept: dict[int, int | None] = {incarnation: None}
-    least: int | None = None
-    for header in sorted(restored, key=lambda one: -one.incarnation):
-        survived = header.sealed - header.lost
-        least = survived if least is None else min(least, survived)
-        kept[header.incarnation - 1] = least
-    return kept
+def _nameless(log: TenantLog) -> KnownLog:
+    """A log that was never sealed."""
+    return KnownLog(log.tenant, log.log.kind, log.log_id, log.log.incarnation)
 
 
 def _with(found: VerifyReport, problems: Sequence[Problem]) -> VerifyReport:

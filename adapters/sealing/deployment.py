@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeVar
 from uuid import UUID, uuid4
 
 from memoriale.adapters.application.tenant_log import TenantLog
 from memoriale.adapters.postgres.append import StreamConflictError
+from memoriale.adapters.postgres.deployment_reading import streams_about
 from memoriale.domain.events import Body, Event, NewEvent
 from memoriale.domain.governance import (
     DEPLOYMENT_TENANT,
@@ -19,6 +20,8 @@ from memoriale.domain.governance import (
 from memoriale.domain.keys import PersonKey, Subject
 from memoriale.domain.record import Columns, Row
 from memoriale.domain.values import parse_json_strictly
+
+H = TypeVar("H", bound=LogHeader)
 
 SEALER: Final = Subject("service", "sealer")
 """Who notes what nobody asked for."""
@@ -82,22 +85,35 @@ class Deployment:
         rows = self._open_log().reader.stream(log_id, desc=True, limit=_LOOKED_AT)
         return max(filter(None, map(_known, rows)), key=_progress, default=None)
 
+    def noted(self, log_id: UUID) -> Iterator[KnownLog]:
+        """Everything that was noted of a log, first to last, in bounded memory."""
+        reader, version = self._open_log().reader, -1
+        while rows := reader.stream(log_id, version, limit=_AT_ONCE):
+            yield from filter(None, map(_known, rows))
+            version = rows[-1].columns.stream_version
+
     def restored(self, log_id: UUID) -> list[LedgerRestoredHeader]:
         """Every time that a log came back from a backup, first to last."""
         rows = self._open_log().reader.with_topics([LedgerRestored.TOPIC], -1, None, None)
-        headers = [LedgerRestoredHeader.model_validate(parse_json_strictly(r.header)) for r in rows]
-        return [header for header in headers if header.log_id == log_id]
+        headers = [_read(LedgerRestoredHeader, row) for row in rows]
+        return [header for header in headers if header is not None and header.log_id == log_id]
 
     def logs(self) -> Iterator[KnownLog]:
-        """Every log that was ever noted, with what was noted farthest."""
+        """Every log that was ever noted, with what was noted farthest; what entries that were
+        changed or deleted said of others is for ``verify`` to find."""
         found: dict[UUID, KnownLog] = {}
-        for rows in self._open_log().reader.stream_rows(with_state=False):
-            for row in rows:
-                known = _known(row)
-                if known is not None:
-                    before = found.get(known.log_id, known)
-                    found[known.log_id] = max(before, known, key=_progress)
+        for rows in self._open_log().reader.rows_as_stored():
+            for known in filter(None, map(_known, rows)):
+                before = found.get(known.log_id, known)
+                found[known.log_id] = max(before, known, key=_progress)
         return iter(found.values())
+
+    def of_tenant(self, tenant: str) -> list[KnownLog]:
+        """The logs of a tenant that were ever noted."""
+        log = self._open_log()
+        streams = streams_about(log.reader.datastore, log.log, tenant)
+        found = filter(None, map(self.last, streams))
+        return [known for known in found if known.tenant == tenant]
 
     def _append(self, events: Sequence[Event], actor: Subject, reason: str | None) -> None:
         log = self._open_log()
@@ -147,11 +163,20 @@ class Deployment:
 def _known(row: Row) -> KnownLog | None:
     topic = row.columns.topic
     if topic == CheckpointPublished.TOPIC:
-        sealed = CheckpointPublishedHeader.model_validate(parse_json_strictly(row.header))
-        return replace(_log(sealed), size=sealed.size, root=sealed.root)
+        sealed = _read(CheckpointPublishedHeader, row)
+        return None if sealed is None else replace(_log(sealed), size=sealed.size, root=sealed.root)
     if topic == LedgerRestored.TOPIC:
-        return _log(LedgerRestoredHeader.model_validate(parse_json_strictly(row.header)))
+        restored = _read(LedgerRestoredHeader, row)
+        return None if restored is None else _log(restored)
     return None
+
+
+def _read(model: type[H], row: Row) -> H | None:
+    """A header; None for one that was changed so that it says nothing, which verify finds."""
+    try:
+        return model.model_validate(parse_json_strictly(row.header))
+    except ValueError:
+        return None
 
 
 def _log(header: LogHeader) -> KnownLog:

@@ -27,6 +27,8 @@ from memoriale.projections.proofs.tiles import TileReader, files_in
 TILES: Final = "tile"
 REBUILT: Final = "rebuilt"
 """Where tiles are built anew, beside the live ones."""
+MARK: Final = "noted"
+"""Says up to which size the deployment log knows of a tree."""
 _OUTDATED: Final = "outdated"
 _WAIT: Final = 600.0
 
@@ -48,12 +50,17 @@ class LogTree:
     """
 
     def __init__(self, tiles: Path, log_id: UUID, incarnation: int, key: SigningKey) -> None:
+        self._log_id, self._tiles = log_id, tiles
         self.folder = tiles / str(log_id) / str(incarnation)
         self.origin = origin_of(log_id, incarnation)
         self._key = key
         self._last = self.folder / "checkpoint"
         self._history = self.folder / "checkpoints"
-        self._noted = self.folder / "noted"
+        self._noted = self.folder / MARK
+
+    def of_incarnation(self, number: int) -> "LogTree":
+        """The tree of the same log in another incarnation."""
+        return LogTree(self._tiles, self._log_id, number, self._key)
 
     @contextmanager
     def locked(self) -> Iterator[None]:

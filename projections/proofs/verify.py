@@ -46,12 +46,19 @@ class Expected:
         root: Root over them; None when the checkpoint cannot be believed.
         source: Where it comes from, for people.
         problem: Why it cannot be believed.
+        keeper: Who keeps it, where ``source`` names a single file of theirs.
     """
 
     size: int
     root: bytes | None
     source: str
     problem: str = ""
+    keeper: str = ""
+
+    @property
+    def kept_by(self) -> str:
+        """Who vouches for it, and for the smaller ones of the same keeper."""
+        return self.keeper or self.source
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +165,8 @@ class _Roots:
         self.sealed = self.compared = self.lost = 0
         self._held: dict[str, int] = {}
         """By source the largest size whose root was as it was signed: sources may contradict."""
+        self._located: set[str] = set()
+        """Sources for which the place was looked for."""
         self.next = next(expected, None)
         self.compare()
 
@@ -188,14 +197,17 @@ class _Roots:
         self.compared += 1
         self.sealed = expected.size
         if self.tree.root() == root:
-            self._held[expected.source] = expected.size
+            self._held[expected.kept_by] = expected.size
             return
-        first = self.problems.first
-        if first is not None and first < expected.size:
+        first, held = self.problems.first, self._held.get(expected.kept_by, 0)
+        explained = first is not None and first < expected.size
+        if explained and expected.kept_by in self._located:
+            return
+        self._located.add(expected.kept_by)
+        index = self.locate(held, expected.size)
+        if explained and (index is None or first is None or index >= first):
             # What is known to be wrong already explains it.
             return
-        held = self._held.get(expected.source, 0)
-        index = self.locate(held, expected.size)
         where = f"{expected.source}, over {expected.size} events"
         if index is None:
             detail = f"it or a later one is not what was sealed in {where}"

@@ -90,7 +90,7 @@ def test_verify_finds_what_was_changed(cli: CommandLine, statement: str, bad: in
 
 
 def test_verify_covers_the_access_log(cli: CommandLine) -> None:
-    """A change of the access log alone makes the whole not ok."""
+    """A change of the access log alone makes the whole not ok, and is named at the top too."""
     tenant, log_id = filled(cli, "watched")
     with unguarded(cli) as connection:
         connection.execute(
@@ -100,7 +100,8 @@ def test_verify_covers_the_access_log(cli: CommandLine) -> None:
     found = verified(cli, tenant, 1)
     memory, access = found["logs"]
     assert (found["ok"], memory["ok"], access["ok"]) == (False, True, False)
-    assert found["problems"] == []
+    assert {problem["log"] for problem in found["problems"]} == {"access"}
+    assert found["first_bad_index"] == access["first_bad_index"]
 
 
 def test_replay_says_that_views_are_equal(cli: CommandLine) -> None:

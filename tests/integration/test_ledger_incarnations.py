@@ -6,7 +6,7 @@ from psycopg import errors as pg
 
 from memoriale.adapters.postgres.leaves import Leaves
 from memoriale.adapters.postgres.logs import find_log, open_log
-from memoriale.domain.errors import InputError, UnavailableError
+from memoriale.domain.errors import UnavailableError, ViolationError
 from tests.contracts.ledger import append
 from tests.fixtures.postgres import Database, Ledger, opened, unused
 
@@ -67,7 +67,7 @@ def test_leaf_hashes_are_those_of_the_receipts(database: Database) -> None:
 
 
 def test_a_hole_is_an_error(database: Database) -> None:
-    """Leaves are never read over a missing event, and an unknown log has none."""
+    """Leaves are never read over a missing event, nor without the head of a log."""
     with opened(database) as ledger:
         ledger.committer.submit(append())
         ledger.committer.submit(append())
@@ -75,6 +75,6 @@ def test_a_hole_is_an_error(database: Database) -> None:
         with pytest.raises(UnavailableError) as refused:
             list(leaves.hashes(0, 3))
         assert refused.value.code == "hole"
-        with pytest.raises(InputError) as unknown:
+        with pytest.raises(ViolationError) as unknown:
             Leaves(ledger.datastore, unused("tenant"), ledger.log.log_id).stand()
-        assert unknown.value.code == "unknown_log"
+        assert unknown.value.code == "head_missing"
