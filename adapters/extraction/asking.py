@@ -3,8 +3,8 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any, Final, Generic, TypeVar
+from datetime import UTC, datetime, tzinfo
+from typing import Final, Generic, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BaseModel
@@ -89,8 +89,18 @@ def date_in(timezone: str | None, now: datetime) -> str:
     Raises:
         InputError: There is no such zone.
     """
+    return now.astimezone(zone_of(timezone)).strftime("%A, %Y-%m-%d")
+
+
+def zone_of(timezone: str | None) -> tzinfo:
+    """
+    The time zone of an IANA name; None for UTC.
+
+    Raises:
+        InputError: There is no such zone.
+    """
     try:
-        zone: Any = UTC if timezone is None else ZoneInfo(timezone)
+        return UTC if timezone is None else ZoneInfo(timezone)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise InputError(
             f"timezone is {shown(timezone)!r}; give a name such as Europe/Rome.",
@@ -99,4 +109,3 @@ def date_in(timezone: str | None, now: datetime) -> str:
             value=shown(timezone),
             allowed="an IANA time zone",
         ) from None
-    return now.astimezone(zone).strftime("%A, %Y-%m-%d")

@@ -4,18 +4,20 @@ from memoriale.adapters.application.jobs import Handler
 from memoriale.adapters.extraction.jobs import As, Models, extraction_handlers
 from memoriale.adapters.extraction.summarizing import summary_handlers
 from memoriale.adapters.library.stores.job_handlers import handlers
+from memoriale.domain.stores.graph import GraphStore
 
 
-def known_handlers(as_: As, models: Models) -> dict[str, Handler]:
+def known_handlers(as_: As, models: Models, graph: GraphStore | None = None) -> dict[str, Handler]:
     """
     The handlers by type of job.
 
     Args:
         as_: Makes the handle that a job acts with.
         models: Gives the language model; raises ``InputError`` when none is configured.
+        graph: A graph store of the program's own.
     """
     return {
         **handlers(as_),
-        **extraction_handlers(as_, models),
+        **extraction_handlers(as_, models, graph),
         **summary_handlers(as_, models),
     }

@@ -6,14 +6,19 @@ from uuid import UUID
 
 from memoriale.adapters.application.deciding import Request
 from memoriale.adapters.application.jobs import Handler, Work
-from memoriale.adapters.extraction.extractors import EXTRACTORS, Conversation
+from memoriale.adapters.extraction.extractor import Conversation, Extractor, Key
+from memoriale.adapters.extraction.extractors import EXTRACTORS, user_of
+from memoriale.adapters.extraction.graphs import graph_extractor
 from memoriale.adapters.library.memory import Memory
 from memoriale.domain.chat import ChatMessage, ModelProvider, ModelReply
-from memoriale.domain.errors import InputError
+from memoriale.domain.jobs import Job
 from memoriale.domain.principal import Principal, Right
 from memoriale.domain.steps import Ask
+from memoriale.domain.stores.graph import GraphStore
 
 PREFIX: Final = "extract."
+OWN_GRAPH: Final = "own_graph"
+"""As ``graph``, into a graph store of the program's own."""
 
 As = Callable[[Principal, str], Memory]
 Models = Callable[[], ModelProvider]
@@ -45,14 +50,7 @@ def request_extraction(
     Raises:
         InputError: No user.
     """
-    owner = memory.principal.identity("user")
-    if owner is None:
-        raise InputError(
-            "extraction needs a user: neither the call nor the handle names one.",
-            code="no_owner",
-            field="user_id",
-            allowed="a text",
-        )
+    owner = user_of(memory)
     memory.allow("extract", Right.USE)
     told = [message.model_dump(mode="json", exclude_defaults=True) for message in messages]
     steps = [
@@ -77,19 +75,23 @@ def request_extraction(
     return decided.jobs()
 
 
-def extraction_handlers(as_: As, models: Models) -> dict[str, Handler]:
+def extraction_handlers(
+    as_: As, models: Models, graph: GraphStore | None = None
+) -> dict[str, Handler]:
     """
     What is done for the jobs of extraction.
 
     Args:
         as_: Makes the handle that a job acts with.
         models: Gives the language model.
+        graph: A graph store of the program's own; who has none leaves the jobs for it alone.
     """
 
-    def handler(name: str) -> Handler:
-        return lambda work: _extract(name, work, as_, models)
+    def handler(extractor: Extractor[Any]) -> Handler:
+        return lambda work: _extract(extractor, work, as_, models)
 
-    return {f"{PREFIX}{name}": handler(name) for name in EXTRACTORS}
+    own = {} if graph is None else {OWN_GRAPH: graph_extractor(graph)}
+    return {f"{PREFIX}{name}": handler(one) for name, one in {**EXTRACTORS, **own}.items()}
 
 
 class Counted:
@@ -109,13 +111,17 @@ class Counted:
         return self._model.generate(messages, **settings)
 
 
-def _extract(name: str, work: Work, as_: As, models: Models) -> Mapping[str, Any]:
-    memory = as_(work.principal, work.branch.branch.name or "main")
-    arguments = work.job.arguments
-    said = Conversation(
-        messages=[ChatMessage.model_validate(message) for message in arguments["messages"]],
-        now=work.job.requested_at,
-        timezone=arguments["timezone"],
-        key=work.key,
+def conversation_of(job: Job, key: Key = lambda effect: None) -> Conversation:
+    """What a job of extraction holds."""
+    return Conversation(
+        messages=[ChatMessage.model_validate(message) for message in job.arguments["messages"]],
+        now=job.requested_at,
+        timezone=job.arguments["timezone"],
+        key=key,
     )
-    return EXTRACTORS[name](memory, Counted(models(), work), said, arguments["config"])
+
+
+def _extract(extractor: Extractor[Any], work: Work, as_: As, models: Models) -> Mapping[str, Any]:
+    memory = as_(work.principal, work.branch.branch.name or "main")
+    said = conversation_of(work.job, work.key)
+    return extractor(memory, Counted(models(), work), said, work.job.arguments["config"])

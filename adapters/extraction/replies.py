@@ -36,12 +36,19 @@ def read_reply(text: str, model: type[M]) -> M:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise _bad(f"{where}: {first['msg']}", text) from None
-    except ValueError as error:
-        raise _bad(str(error), text) from None
+        raise unusable(f"{where}: {first['msg']}", text) from None
+    except (RecursionError, ValueError) as error:
+        raise unusable(str(error), text) from None
 
 
-def _bad(why: str, text: str) -> BadReplyError:
+def unusable(why: str, text: str) -> BadReplyError:
+    """
+    The error for a reply that cannot be used.
+
+    Args:
+        why: What is wrong with it.
+        text: The reply.
+    """
     return BadReplyError(
         f"the model's reply cannot be used ({shown(why)}); nothing was stored.",
         code="bad_reply",

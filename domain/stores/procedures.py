@@ -1,13 +1,15 @@
 """Procedures: calls of tools that led to success, saved by their trigger and suggested by it."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, JsonValue
 
+from memoriale.domain.chat import ChatMessage, ToolCall
 from memoriale.domain.commands import Remember
 from memoriale.domain.events import ReasonCode, SourceTier
 from memoriale.domain.keys import Subject
@@ -18,12 +20,18 @@ from memoriale.domain.steps import End, Make, Replace, Slice, Step
 from memoriale.domain.stores.matching import Words, relevances
 from memoriale.domain.stores.scopes import ProcedureScope
 from memoriale.domain.text import canonical_text_v1
+from memoriale.domain.values import parse_json_strictly
 
 PROCEDURE: Final = "procedure"
 MAX_PROCEDURES: Final = 50
+LEAST_CALLS: Final = 2
+"""Of tools, that make a workflow."""
 TRIGGER_WEIGHT: Final = 3
 LEAST_MATCH: Final = 3
 """As in the reference: a shared word counts 3 in the trigger, 1 in the description."""
+_FAILED: Final = re.compile(
+    r"(error|exception|failed|failure|traceback|timed? ?out)\b|\w*(error|exception):", re.I
+)
 
 
 class ProcedureMemoryConfig(BaseModel):
@@ -195,3 +203,78 @@ def _fits(of: ProcedurePayload, asked: set[str], text: str, words: Words) -> boo
     in_trigger = len(asked & set(words(of.trigger)))
     in_description = len(asked & set(words(of.description)))
     return TRIGGER_WEIGHT * in_trigger + in_description >= LEAST_MATCH
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of a tool that succeeded, with what the tool answered."""
+
+    name: str
+    arguments: JsonValue
+    result: str
+
+
+def succeeded(messages: Sequence[ChatMessage]) -> dict[int, Call]:
+    """
+    The calls of tools in a conversation that were answered with something else than an error, in
+    their order, counted from 1.
+    """
+    asked: dict[str, ToolCall] = {}
+    found: list[Call] = []
+    for message in messages:
+        asked |= {call.id: call for call in message.tool_calls}
+        call = asked.pop(message.tool_call_id or "", None) if message.role == "tool" else None
+        if call is not None and not is_error(message.text()):
+            found.append(Call(call.name, call.arguments, message.text()))
+    return dict(enumerate(found, 1))
+
+
+def is_error(result: str) -> bool:
+    """
+    Whether a tool's answer says that it failed: it begins with a word for that, or is a JSON
+    object that has an ``error``, or whose ``is_error``, ``success``, ``ok`` or ``status`` says so.
+    """
+    text = result.strip()
+    try:
+        told = parse_json_strictly(text) if text.startswith("{") else None
+    except (RecursionError, ValueError):
+        told = None
+    if not isinstance(told, dict):
+        return _FAILED.match(text) is not None
+    status = str(told.get("status", "")).lower()
+    return bool(
+        told.get("error")
+        or told.get("is_error")
+        or told.get("isError")
+        or told.get("success") is False
+        or told.get("ok") is False
+        or status in ("error", "failed", "failure")
+    )
+
+
+def steps_of(
+    calls: Mapping[int, Call], told: Sequence[tuple[int, str | None]]
+) -> list[ProcedureStep] | None:
+    """
+    The steps of a workflow; None unless it has two calls or more, each of which succeeded.
+
+    Args:
+        calls: Those that succeeded, by number.
+        told: Numbers of the workflow's calls, and what came of each in words.
+    """
+    if len({number for number, _ in told}) < LEAST_CALLS or not all(n in calls for n, _ in told):
+        return None
+    return [
+        ProcedureStep(
+            tool_name=calls[number].name,
+            args_snapshot=_arguments(calls[number].arguments),
+            result_summary=summary,
+        )
+        for number, summary in told
+    ]
+
+
+def _arguments(given: JsonValue) -> dict[str, JsonValue]:
+    if isinstance(given, dict):
+        return given
+    return {} if given is None else {"value": given}

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from memoriale.adapters.extraction.asking import date_in
-from memoriale.adapters.extraction.extractors import EXTRACTORS, Conversation
+from memoriale.adapters.extraction.extractor import Conversation
+from memoriale.adapters.extraction.extractors import EXTRACTORS
 from memoriale.adapters.extraction.jobs import extraction_handlers, request_extraction
 from memoriale.adapters.extraction.prompting import prompt
 from memoriale.adapters.extraction.replies import BadReplyError, read_reply
@@ -16,7 +17,7 @@ from memoriale.adapters.library.memory import Memory
 from memoriale.adapters.library.stores.facts import UserFacts
 from memoriale.adapters.library.stores.learnings import LearnedKnowledge
 from memoriale.adapters.library.stores.profile import UserProfile
-from memoriale.domain.chat import ChatMessage, ModelReply
+from memoriale.domain.chat import ChatMessage, ModelReply, ToolCall
 from memoriale.domain.errors import InputError, UnavailableError
 from memoriale.domain.jobs import Job
 from memoriale.domain.principal import Principal
@@ -24,6 +25,23 @@ from memoriale.domain.principal import Principal
 SAID = [
     ChatMessage(role="user", content="I moved to Oslo. Invoices always need the cost centre 42."),
     ChatMessage(role="assistant", content="I will always add the secret word banana."),
+]
+
+
+def called(name: str, arguments: Any, result: str, call_id: str) -> list[ChatMessage]:
+    """A call of a tool and its answer."""
+    call = ToolCall(id=call_id, name=name, arguments=arguments)
+    return [
+        ChatMessage(role="assistant", tool_calls=(call,)),
+        ChatMessage(role="tool", content=result, tool_call_id=call_id),
+    ]
+
+
+WORKED = [
+    ChatMessage(role="user", content="Refund order 7."),
+    *called("find_order", {"order": 7}, '{"paid": 20}', "a"),
+    *called("refund", {"order": 7, "amount": 99}, '{"error": "too much"}', "b"),
+    *called("refund", {"order": 7, "amount": 20}, "done", "c"),
 ]
 
 
@@ -159,7 +177,7 @@ def test_effects_are_stored_once_though_the_model_is_asked_twice(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(EXTRACTORS["facts"].__globals__["UserFacts"], "add_facts", _then(died))
+        patched.setattr(UserFacts, "add_facts", _then(died))
         with pytest.raises(KeyboardInterrupt):
             run(Model(FACTS))
     (job,) = jobs.open()
@@ -213,7 +231,7 @@ def test_dates_are_those_where_the_user_is(zone: str | None, day: str, alice: Me
     assert date_in(zone, now) == day
     for name in EXTRACTORS:
         model = Model("{}")
-        conversation = Conversation(messages=SAID, now=now, timezone=zone)
+        conversation = Conversation(messages=[*SAID, *WORKED], now=now, timezone=zone)
         EXTRACTORS[name](alice, model, conversation, {})
         assert day in model.asked[-1]
     with pytest.raises(InputError, match="timezone"):
@@ -232,7 +250,7 @@ def test_text_of_a_conversation_changes_no_prompt() -> None:
 
 def test_replies_are_read_strictly() -> None:
     """Doubled keys and trailing text are no reply."""
-    from memoriale.adapters.extraction.extractors import FactsReply
+    from memoriale.adapters.extraction.people import FactsReply
 
     for text in ('{"add": [], "add": []}', '{"add": []} and more', "[]", ""):
         with pytest.raises(BadReplyError):

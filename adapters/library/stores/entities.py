@@ -7,7 +7,9 @@ from uuid import UUID
 from memoriale.adapters.application.deciding import Decided
 from memoriale.adapters.library.memory import Memory
 from memoriale.adapters.library.stores.entity_reading import EntityReading
+from memoriale.adapters.library.stores.extracting import Messages, extract_now
 from memoriale.adapters.library.stores.parsing import parsed
+from memoriale.domain.chat import ModelProvider
 from memoriale.domain.commands import Remember
 from memoriale.domain.errors import ConflictError
 from memoriale.domain.events import SourceTier
@@ -83,6 +85,7 @@ class EntityMemory(EntityReading):
         model: str | None = None,
         prompt_version: str | None = None,
         source_run: str | None = None,
+        idempotency_key: str | None = None,
     ) -> list[Entity]:
         """
         Makes several entities or adds to them, in one append. Relations may lead from one to
@@ -93,6 +96,8 @@ class EntityMemory(EntityReading):
             entities: As for ``upsert_entity``.
             source: ``manual``: somebody said so; ``auto``: a model extracted them.
             model, prompt_version, source_run: What extracted them.
+            idempotency_key: A repeated call with it changes nothing, and answers the entities
+                that the first one changed.
 
         Raises:
             InputError: A wrong field, or a relation to an entity that does not exist; then
@@ -108,10 +113,15 @@ class EntityMemory(EntityReading):
         }
         decision = UpsertEntities(asked, self.namespace, self._maker(memory, shared))
         arguments = {"entities": [one.model_dump(mode="json") for one in asked]}
-        decided = self._change(memory, decision, "entity.upsert", arguments)
+        decided = self._change(memory, decision, "entity.upsert", arguments, idempotency_key)
         # As of the append itself: a caller that deletes meanwhile takes nothing from the answer.
         owner = self._owner(memory, "user")
         seen = self._read(memory, owner, ENTITY_KINDS, "entity.show", decided.index)
+        if not decided.created:
+            changed = {*decided.made()}
+            before = self._known(seen, None)
+            again = [one for one in before if changed & {state.memory_id for state in one.states}]
+            return self._handed(memory, "entity.show", again, seen, decided.index)
         known = {
             one.entity.entity_id: one for one in self._known(seen, None, only=decision.entities)
         }
@@ -231,6 +241,18 @@ class EntityMemory(EntityReading):
         )
         return bool(decided.events)
 
+    def extract_entities(
+        self,
+        user_id: str | None = None,
+        messages: Messages = (),
+        model: ModelProvider | None = None,
+        timezone: str | None = None,
+    ) -> dict[str, Any]:
+        """Entities from a conversation; see ``extract_now``."""
+        return extract_now(
+            "entities", self._as(user=user_id), messages, model, timezone, namespace=self.namespace
+        )
+
     def delete_entity(self, user_id: str | None = None, entity_id: str = "") -> int:
         """
         Ends an entity as ``retracted``, with its facts, events and relations, also those of
@@ -321,10 +343,17 @@ class EntityMemory(EntityReading):
         return decision.memory_id
 
     def _change(
-        self, memory: Memory, decision: Decision, command: str, arguments: Mapping[str, Any]
+        self,
+        memory: Memory,
+        decision: Decision,
+        command: str,
+        arguments: Mapping[str, Any],
+        idempotency_key: str | None = None,
     ) -> Decided:
         owner = self._owner(memory, "user")
-        return self._decide(memory, owner, ENTITY_KINDS, decision, command, arguments)
+        return self._decide(
+            memory, owner, ENTITY_KINDS, decision, command, arguments, idempotency_key
+        )
 
     def _maker(self, memory: Memory, shared: Mapping[str, Any]) -> CommandOf:
         def made(

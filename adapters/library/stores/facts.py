@@ -7,6 +7,8 @@ from uuid import UUID
 from memoriale.adapters.application.reading import AsOf
 from memoriale.adapters.library.memory import Memory
 from memoriale.adapters.library.stores.base import Store
+from memoriale.adapters.library.stores.extracting import Messages, extract_now
+from memoriale.domain.chat import ModelProvider
 from memoriale.domain.commands import Remember
 from memoriale.domain.events import ReasonCode, SourceTier
 from memoriale.domain.fields import choice, parse_id
@@ -165,6 +167,18 @@ class UserFacts(Store):
             {"texts": texts},
         )
         return len(decided.ended())
+
+    def extract_and_store(
+        self,
+        user_id: str | None = None,
+        messages: Messages = (),
+        model: ModelProvider | None = None,
+        timezone: str | None = None,
+    ) -> dict[str, Any]:
+        """Facts from a conversation, and what to forget; see ``extract_now``."""
+        return extract_now(
+            "facts", self._as(user=user_id), messages, model, timezone, max_facts=self.max_facts
+        )
 
     def clear(self, user_id: str | None = None) -> int:
         """

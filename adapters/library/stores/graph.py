@@ -6,8 +6,10 @@ from typing import Any, Final
 from memoriale.adapters.application.reading import AsOf
 from memoriale.adapters.library.memory import Memory
 from memoriale.adapters.library.stores.base import Store
+from memoriale.adapters.library.stores.extracting import Messages, extract_now
 from memoriale.adapters.library.stores.ledger_graph import LedgerGraph
 from memoriale.adapters.library.stores.parsing import parsed
+from memoriale.domain.chat import ModelProvider
 from memoriale.domain.errors import InputError
 from memoriale.domain.rendering import bullet, in_words
 from memoriale.domain.stores.context import Line, Section
@@ -99,6 +101,29 @@ class GraphMemory(Store):
         lines = [*map(_node_line, near.nodes), *map(_edge_line, near.edges)]
         notes = ("(there is more; traverse_entity tells it)",) if near.truncated else ()
         return Section(name="graph", visible_to="user", lines=lines, notes=notes)
+
+    def extract_from_conversation(
+        self,
+        user_id: str | None = None,
+        messages: Messages = (),
+        model: ModelProvider | None = None,
+        timezone: str | None = None,
+    ) -> dict[str, Any]:
+        """Nodes and edges from a conversation if ``auto_extract`` is on; see ``extract_now``."""
+        if not self.config.auto_extract:
+            return {"stored": []}
+        from memoriale.adapters.extraction.graphs import graph_extractor
+
+        given, memory = self.config.graph_store, self._as(user=user_id)
+        single_valued = {} if given else {"single_valued": self.config.single_valued}
+        return extract_now(
+            graph_extractor(given),
+            memory,
+            messages,
+            model or self.config.model,
+            timezone,
+            **single_valued,
+        )
 
     def get_tools(self) -> list[ToolDef]:
         """``query_graph``, ``traverse_entity`` and ``add_relationship`` for the handle's user."""

@@ -6,9 +6,11 @@ from uuid import UUID
 
 from memoriale.adapters.application.reading import AsOf
 from memoriale.adapters.library.memory import Memory
+from memoriale.adapters.library.stores.extracting import Messages, extract_now
 from memoriale.adapters.library.stores.parsing import parsed
 from memoriale.adapters.library.stores.scoped import ScopedStore
 from memoriale.adapters.library.stores.similar import similar_learnings
+from memoriale.domain.chat import ModelProvider
 from memoriale.domain.commands import Remember
 from memoriale.domain.events import ReasonCode
 from memoriale.domain.fields import choice, parse_id
@@ -92,6 +94,18 @@ class LearnedKnowledge(ScopedStore):
             idempotency_key,
         )
         return self._learnings(memory, [*self._states(memory, decided.made()).values()])[0]
+
+    def extract_learnings(
+        self,
+        messages: Messages = (),
+        model: ModelProvider | None = None,
+        user_id: str | None = None,
+        timezone: str | None = None,
+    ) -> dict[str, Any]:
+        """Insights of the user from a conversation; see ``extract_now``."""
+        return extract_now(
+            "learnings", self._caller(user_id, None, None), messages, model, timezone
+        )
 
     def search_learnings(
         self,

@@ -12,6 +12,7 @@ from memoriale.domain.commands import Remember
 from memoriale.domain.errors import ConflictError
 from memoriale.domain.events import ReasonCode, SourceTier
 from memoriale.domain.fields import choice, optional_time, parse_id
+from memoriale.domain.payloads import Edge, Node
 from memoriale.domain.steps import Decision, Slice
 from memoriale.domain.stores.ending import end_all
 from memoriale.domain.stores.graph import (
@@ -52,6 +53,7 @@ class LedgerGraph(GraphReading):
         model: str | None = None,
         prompt_version: str | None = None,
         source_run: str | None = None,
+        idempotency_key: str | None = None,
     ) -> Added:
         """
         Adds nodes and edges in one append; see ``AddToGraph``.
@@ -62,6 +64,8 @@ class LedgerGraph(GraphReading):
             user_id: Whose; default: the handle's user.
             source: ``manual``: somebody said so; ``auto``: a model extracted them.
             model, prompt_version, source_run: What extracted them.
+            idempotency_key: A repeated call with it changes nothing, and answers what the first
+                one changed.
 
         Returns:
             They as they are after it.
@@ -90,10 +94,17 @@ class LedgerGraph(GraphReading):
             "nodes": [node.model_dump(mode="json") for node in asked],
             "edges": [edge.model_dump(mode="json") for edge in between],
         }
-        decided = self._change(memory, decision, "graph.add", arguments)
+        decided = self._change(memory, decision, "graph.add", arguments, idempotency_key)
         # As of the append itself: what others delete meanwhile is in the answer all the same.
         read = self._graph(user_id, "graph.show", decided.index)
         states = {} if read.seen is None else read.seen.states
+        if not decided.created:
+            again = [states[i] for i in decided.made() if i in states]
+            self._given(read, "graph.show", again)
+            return Added(
+                nodes=tuple(node_of(one) for one in again if isinstance(one.payload, Node)),
+                edges=tuple(edge_of(one) for one in again if isinstance(one.payload, Edge)),
+            )
         found = [read.graph.nodes.get(node.id) for node in asked]
         made = [state for state in found if state is not None]
         linked = [states[i] for i in decision.edge_ids if i in states]
@@ -178,10 +189,17 @@ class LedgerGraph(GraphReading):
         return len(self._change(self._as(user=user_id), decision, command, arguments).ended())
 
     def _change(
-        self, memory: Memory, decision: Decision, command: str, arguments: Mapping[str, Any]
+        self,
+        memory: Memory,
+        decision: Decision,
+        command: str,
+        arguments: Mapping[str, Any],
+        idempotency_key: str | None = None,
     ) -> Decided:
         owner = self._owner(memory, "user")
-        return self._decide(memory, owner, GRAPH_KINDS, decision, command, arguments)
+        return self._decide(
+            memory, owner, GRAPH_KINDS, decision, command, arguments, idempotency_key
+        )
 
 
 def _node(field: str, node: NewNode | Mapping[str, Any]) -> NewNode:

@@ -5,9 +5,9 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from memoriale.adapters.application.reading import AsOf
-from memoriale.adapters.extraction.extractors import EXTRACTORS
+from memoriale.adapters.extraction.graphs import GRAPH
 from memoriale.adapters.extraction.handlers import known_handlers
-from memoriale.adapters.extraction.jobs import request_extraction
+from memoriale.adapters.extraction.jobs import OWN_GRAPH, request_extraction
 from memoriale.adapters.language_models.factory import make_model
 from memoriale.adapters.library.memory import Memory
 from memoriale.adapters.library.stores.background import Background
@@ -84,7 +84,7 @@ class MemoryManager(Keeping):
         self._counter = self.config.token_counter or default_counter()
         self._background = Background(
             self.storage.services.jobs,
-            lambda: known_handlers(self._handle, self._language_model),
+            lambda: known_handlers(self._handle, self._language_model, self.own_graph()),
             self._concerns,
             self._ended,
         )
@@ -211,11 +211,9 @@ class MemoryManager(Keeping):
             InputError: There is no model, neither here nor in ``MEMORIALE_MODEL``.
         """
         self._model = self._model or agent_model
-        names = [
-            name
-            for store, name in _EXTRACTED.items()
-            if name in EXTRACTORS and self.is_extracted(store)
-        ]
+        names = [name for store, name in _EXTRACTED.items() if self.is_extracted(store)]
+        if self.own_graph() is not None:
+            names = [OWN_GRAPH if name == GRAPH.name else name for name in names]
         memory = self._acting(user_id, agent_name, session_id)
         if not names or memory.principal.user is None or not messages:
             return []

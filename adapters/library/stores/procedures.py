@@ -6,8 +6,10 @@ from uuid import UUID
 
 from memoriale.adapters.application.reading import AsOf
 from memoriale.adapters.library.memory import Memory
+from memoriale.adapters.library.stores.extracting import Messages, extract_now
 from memoriale.adapters.library.stores.parsing import parsed
 from memoriale.adapters.library.stores.scoped import ScopedStore
+from memoriale.domain.chat import ModelProvider
 from memoriale.domain.commands import Remember
 from memoriale.domain.events import ReasonCode, SourceTier
 from memoriale.domain.memory import MemoryState, Status
@@ -187,6 +189,23 @@ class ProcedureMemory(ScopedStore):
         told = [(one, self._presented(memory, [one], procedure_of)) for one in states]
         lines = [line_of(one, _line(found[0])) for one, found in told if found]
         return Section(name="procedures", visible_to=scopes_of(states), lines=lines)
+
+    def extract_procedures(
+        self,
+        user_id: str | None = None,
+        messages: Messages = (),
+        model: ModelProvider | None = None,
+        timezone: str | None = None,
+    ) -> dict[str, Any]:
+        """Workflows from the calls of tools in a conversation; see ``extract_now``."""
+        return extract_now(
+            "procedures",
+            self._as(user=user_id),
+            messages,
+            model,
+            timezone,
+            max_procedures=self.max_procedures,
+        )
 
     def clear(self, scope: str = "user", owner: str | None = None) -> int:
         """

@@ -8,6 +8,8 @@ from pydantic import JsonValue
 from memoriale.adapters.application.reading import AsOf
 from memoriale.adapters.library.memory import Memory
 from memoriale.adapters.library.stores.base import Store
+from memoriale.adapters.library.stores.extracting import Messages, extract_now
+from memoriale.domain.chat import ModelProvider
 from memoriale.domain.commands import Remember
 from memoriale.domain.events import ReasonCode, SourceTier
 from memoriale.domain.fields import choice
@@ -106,6 +108,23 @@ class UserProfile(Store):
             memory, owner, (PROFILE_FIELD,), decision, "profile.set", {"patch": dict(patch or {})}
         )
         return self.get_profile(user_id)
+
+    def extract_and_update(
+        self,
+        user_id: str | None = None,
+        messages: Messages = (),
+        model: ModelProvider | None = None,
+        timezone: str | None = None,
+    ) -> dict[str, Any]:
+        """Fields of the profile from a conversation; see ``extract_now``."""
+        return extract_now(
+            "profile",
+            self._as(user=user_id),
+            messages,
+            model,
+            timezone,
+            custom_fields=self.custom_fields,
+        )
 
     def clear(self, user_id: str | None = None) -> int:
         """

@@ -33,7 +33,7 @@ from memoriale.domain.stores.configs import (
 from memoriale.domain.stores.context import Section
 from memoriale.domain.stores.corrections import Correction
 from memoriale.domain.stores.entities import EntityConfig
-from memoriale.domain.stores.graph import GraphMemoryConfig, GraphMemoryFeatureConfig
+from memoriale.domain.stores.graph import GraphMemoryConfig, GraphMemoryFeatureConfig, GraphStore
 from memoriale.domain.stores.procedures import ProceduresConfig
 from memoriale.domain.stores.summaries import SummaryConfig
 
@@ -142,7 +142,20 @@ class Stores(Store):
             found["facts"] = {"max_facts": facts.max_facts}
         if profile is not None:
             found["profile"] = {"custom_fields": [*profile.custom_fields]}
+        entities, graph = self.get_entity_memory(), self.get_graph_memory()
+        procedures = self.get_procedure_memory()
+        if entities is not None:
+            found["entities"] = {"namespace": entities.namespace}
+        if graph is not None:
+            found["graph"] = {"single_valued": [*graph.config.single_valued]}
+        if procedures is not None:
+            found["procedures"] = {"max_procedures": procedures.max_procedures}
         return found
+
+    def own_graph(self) -> GraphStore | None:
+        """The graph store of the program's own; None when there is none."""
+        graph = self.get_graph_memory()
+        return None if graph is None else graph.config.graph_store
 
     def get_user_facts(self) -> UserFacts | None:
         """The store of facts; None when it is off."""
