@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from memoriale.adapters.application.conversations import Conversations
     from memoriale.adapters.application.deciding import Deciding
     from memoriale.adapters.application.jobs import Jobs
+    from memoriale.adapters.application.owner_snapshots import OwnerSnapshots
     from memoriale.adapters.application.recalling import Recalling
     from memoriale.adapters.embedded.server import EmbeddedServer
     from memoriale.adapters.embeddings.cache import EmbeddingCache
@@ -226,6 +227,14 @@ class Tenant:
         return self._once("writing", lambda: Writing(self.log, self.reading, self.gate))
 
     @property
+    def snapshots(self) -> "OwnerSnapshots":
+        """What folds of an owner begin with."""
+        from memoriale.adapters.application.owner_snapshots import OwnerSnapshots
+
+        self.log.require_its_keys()
+        return self._once("snapshots", lambda: OwnerSnapshots(self.log))
+
+    @property
     def deciding(self) -> "Deciding":
         """Changes by the rules of the stores."""
         from memoriale.adapters.application.deciding import Deciding
@@ -235,7 +244,11 @@ class Tenant:
         return self._once(
             "deciding",
             lambda: Deciding(
-                self.log, self.reading, Slices(self.log), self._shared.clock, self.gate
+                self.log,
+                self.reading,
+                Slices(self.log, self.snapshots),
+                self._shared.clock,
+                self.gate,
             ),
         )
 

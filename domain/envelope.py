@@ -127,6 +127,13 @@ def parse_envelope(state: bytes) -> list[Section]:
     return sections
 
 
+def sealed_with(state: bytes) -> bytes:
+    """The key ids of the first section of a ``state``; those of an event's sections are equal."""
+    _, persons = _HEAD.unpack_from(state, _HEAD.size)
+    start = 2 * _HEAD.size
+    return state[start : start + KEY_ID_BYTES * (persons + 1)]
+
+
 def split_key_ids(key_ids: bytes) -> tuple[bytes, ...]:
     """Return concatenated key ids one by one."""
     return tuple(

@@ -18,7 +18,7 @@ from memoriale.domain.events import (
     Remembered,
     SourceTier,
 )
-from memoriale.domain.payloads import Payload
+from memoriale.domain.payloads import AnyPayload
 from memoriale.domain.record import Columns
 
 
@@ -49,7 +49,7 @@ class MemoryState:
     index: int
     created_at: datetime
     changed_at: datetime
-    payload: Payload | None = None
+    payload: AnyPayload | None = None
     importance: int | None = None
     confidence: int | None = None
     source_tier: SourceTier | None = None

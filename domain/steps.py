@@ -13,6 +13,7 @@ from uuid import UUID, uuid4
 
 from memoriale.domain.commands import Amend, Remember
 from memoriale.domain.events import ReasonCode
+from memoriale.domain.holdings import Groups, Holdings, KeyOf
 from memoriale.domain.memory import MemoryState, Status
 
 
@@ -33,7 +34,7 @@ class Slice:
     """
 
     owner: UUID
-    states: Mapping[UUID, MemoryState]
+    states: Holdings
     others: Mapping[UUID, MemoryState] = field(default_factory=dict)
     index: int
     now: datetime
@@ -42,22 +43,23 @@ class Slice:
 
     def current(self, kind: str | None = None) -> list[MemoryState]:
         """The memories that are current, neither expired nor outdated, of one kind or of all."""
-        return [
-            state
-            for state in self.states.values()
-            if (kind is None or state.kind == kind)
-            and state.is_current(self.now)
-            and state.is_valid(self.now)
-        ]
+        among = self.states if kind is None else self.states.of_kind(kind)
+        return among.current(self.now)
+
+    def is_current(self, state: MemoryState) -> bool:
+        """Whether a memory is among the current ones."""
+        return state.is_current(self.now) and state.is_valid(self.now)
+
+    def grouped(self, kind: str, key: KeyOf) -> Groups:
+        """The memories of a kind, current or not, by what they are looked for by."""
+        return self.states.of_kind(kind).grouped(key)
 
     def ended(self, kind: str, because: ReasonCode) -> list[MemoryState]:
         """The memories of a kind that are invalidated for a reason."""
         return [
             state
-            for state in self.states.values()
-            if state.kind == kind
-            and state.status is Status.INVALIDATED
-            and state.reason_code is because
+            for state in self.states.of_kind(kind).all()
+            if state.status is Status.INVALIDATED and state.reason_code is because
         ]
 
 

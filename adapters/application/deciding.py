@@ -2,6 +2,7 @@
 
 import random
 import time
+from collections import ChainMap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -215,7 +216,7 @@ class Deciding:
         scope = branch_scope(self._log.identities.scope(principal), branch)
         return Slice(
             owner=owner.pseudonym,
-            states={i: state for i, state in states.items() if scope.allows(state.columns)},
+            states=states.visible(scope),
             index=index,
             now=now,
             content_tag=lambda text: self._drafting.content_tag(owner, text),
@@ -245,7 +246,7 @@ class Deciding:
         stamp = self._log.identities.stamp(principal, request.correlation_id, request.causation_id)
         events: list[NewEvent] = []
         # An other's place in its stream is its guard: who changed it meanwhile is a conflict.
-        states = {**seen.others, **seen.states}
+        states = ChainMap[UUID, MemoryState]({}, seen.states, seen.others)  # type: ignore[arg-type]
         for step in steps:
             events.append(self._step_events.event(principal, branch, owner, step, stamp, states))
         guards: list[Guard] = [

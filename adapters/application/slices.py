@@ -1,7 +1,7 @@
 """What an owner has of a kind, folded from the log and kept: later reads fold what is new."""
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from threading import Lock
@@ -9,45 +9,65 @@ from typing import Final
 from uuid import UUID
 
 from memoriale.adapters.application.branching import BranchView
+from memoriale.adapters.application.owner_snapshots import Folded, OwnerSnapshots, size_of
 from memoriale.adapters.application.tenant_log import TenantLog
+from memoriale.adapters.postgres.owner_snapshots import Place
+from memoriale.domain.branches import Lineage
+from memoriale.domain.envelope import sealed_with
 from memoriale.domain.events import RecordedEvent
+from memoriale.domain.holdings import Holding, Holdings
 from memoriale.domain.memory import MemoryState, project_memory
+from memoriale.domain.record import Row
 from memoriale.domain.slices import fold_slice
 
-MOST_EVENTS: Final = 100_000
-"""Opened events kept in memory, over all owners of a tenant; one of 200 characters takes 3 kB."""
+MOST_BYTES: Final = 256 * 2**20
+"""Memory for what is kept, over all owners of a tenant, as ``size_of`` reckons it."""
+LONG_FOLD: Final = 500
+"""Events from which on a fold leaves a snapshot behind; a quarter of what there is, if more."""
+_LOOKS: Final = 3
 
-States = dict[UUID, MemoryState]
+_Key = tuple[UUID, str, UUID, int | None]
+"""Owner, kind, branch, and the index of a read of the past; None follows the log."""
 
 
 @dataclass(slots=True)
 class _Kept:
+    lock: Lock = field(default_factory=Lock)
     index: int = -1
-    events: list[RecordedEvent] = field(default_factory=list)
-    on_main: States = field(default_factory=dict)
+    folded: Folded = field(default_factory=Folded)
 
 
 class Slices:
     """
-    Reads owners' memories by kind, strongly consistent.
+    Reads owners' memories by kind, strongly consistent. Safe to share between threads.
 
     What is kept in memory is thrown away when a key was destroyed: it holds opened bodies.
 
     Args:
         log: The memory log.
-        most_events: Events kept; those of the owner who was asked for longest ago go first.
+        snapshots: Where long folds begin.
+        most_bytes: Memory for what is kept; what was asked for longest ago goes first.
+        long_fold: Events from which on a fold leaves a snapshot behind.
     """
 
-    def __init__(self, log: TenantLog, most_events: int = MOST_EVENTS) -> None:
+    def __init__(
+        self,
+        log: TenantLog,
+        snapshots: OwnerSnapshots,
+        most_bytes: int = MOST_BYTES,
+        long_fold: int = LONG_FOLD,
+    ) -> None:
         self._log = log
-        self._most = most_events
+        self._snapshots = snapshots
+        self._most = most_bytes
+        self._long = long_fold
         self._lock = Lock()
         self._erasures = log.erasures()
-        self._kept: OrderedDict[tuple[UUID, str], _Kept] = OrderedDict()
+        self._kept: OrderedDict[_Key, _Kept] = OrderedDict()
 
     def read(
         self, owner: UUID, kinds: Sequence[str], branch: BranchView, limit: int | None = None
-    ) -> tuple[States, int, datetime]:
+    ) -> tuple[Holdings, int, datetime]:
         """
         An owner's memories of some kinds as a branch sees them, current or not.
 
@@ -58,51 +78,160 @@ class Slices:
             limit: Last index that counts; None for all that is recorded at the call.
 
         Returns:
-            The memories by id, oldest first, the index of the last event that counts, and the
-            database's time of the read.
+            The memories, the index of the last event that counts, and the database's time of the
+            read.
         """
-        head, now = self._log.reader.now()
-        index = head - 1 if limit is None else min(limit, head - 1)
-        states: States = {}
+        found: dict[str, Holding] = {}
+        for _ in range(_LOOKS if limit is None else 1):
+            head, now = self._log.reader.now()
+            index = head - 1 if limit is None else min(limit, head - 1)
+            live = {kind: self._live(owner, kind, branch, index) for kind in kinds}
+            found = {kind: holding for kind, holding in live.items() if holding is not None}
+            if len(found) == len(live):
+                break
+            # Another thread has followed the log further already.
         for kind in kinds:
-            states.update(self._of_kind(owner, kind, branch, index))
-        return dict(sorted(states.items(), key=lambda item: item[1].first_index)), index, now
+            if kind not in found:
+                found[kind] = self._past(owner, kind, branch, index)
+        return Holdings({kind: found[kind] for kind in kinds}), index, now
 
-    def _of_kind(self, owner: UUID, kind: str, branch: BranchView, index: int) -> States:
+    def held(self) -> int:
+        """Bytes that what is kept takes, as reckoned."""
         with self._lock:
-            kept = self._caught_up((owner, kind), index)
-            if kept.index == index and len(branch.lineage()) == 1:
-                return dict(kept.on_main)
-            events = [e for e in kept.events if e.index <= index]
-        return fold_slice(events, branch.lineage(index))
+            return sum(kept.folded.size for kept in self._kept.values())
 
-    def _caught_up(self, key: tuple[UUID, str], index: int) -> _Kept:
-        erasures = self._log.erasures()
-        if erasures != self._erasures:
-            self._kept.clear()
-            self._erasures = erasures
-        kept = self._kept.setdefault(key, _Kept())
-        self._kept.move_to_end(key)
-        if kept.index < index:
-            rows = self._log.reader.slice(*key, up_to=index, after=kept.index)
-            new = self._log.mapper.decode(rows)
-            kept.events.extend(new)
-            _fold(kept.on_main, new, self._log.log_id)
-            kept.index = index
-            self._forget_oldest()
-        return kept
+    def _live(self, owner: UUID, kind: str, branch: BranchView, index: int) -> Holding | None:
+        """What follows the log, caught up to an index; None when it has events after that."""
+        return self._caught_up((owner, kind, branch.branch.id, None), branch, index)
+
+    def _past(self, owner: UUID, kind: str, branch: BranchView, index: int) -> Holding:
+        found = self._caught_up((owner, kind, branch.branch.id, index), branch, index)
+        assert found is not None
+        return found
+
+    def _caught_up(self, key: _Key, branch: BranchView, index: int) -> Holding | None:
+        kept = self._entry(key)
+        with kept.lock:
+            if kept.index < index:
+                self._follow(kept, key, branch, index)
+            found = kept.folded
+        self._forget_oldest()
+        return found.holding if found.last <= index else None
+
+    def _entry(self, key: _Key) -> _Kept:
+        with self._lock:
+            erasures = self._log.erasures()
+            if erasures != self._erasures:
+                self._kept.clear()
+                self._erasures = erasures
+            kept = self._kept.setdefault(key, _Kept())
+            self._kept.move_to_end(key)
+            return kept
+
+    def _follow(self, kept: _Kept, key: _Key, branch: BranchView, index: int) -> None:
+        owner, kind, branch_id, past = key
+        place = Place(owner, kind, branch_id)
+        lineage = branch.lineage(index)
+        folded, rows = kept.folded, None
+        if kept.index < 0:
+            folded, rows = self._snapshots.begin(place, [line.branch for line in lineage], index)
+        if rows is None:
+            rows = self._rows(key, lineage, kept.index, index)
+        after = self._folded(folded, rows, lineage, cold=folded.last < 0)
+        if after is None:
+            # A branch goes on from what it no longer sees as it was: all of it is folded again.
+            rows = self._rows(key, lineage, -1, index)
+            after = self._folded(Folded(), rows, lineage, cold=True)
+            assert after is not None
+        if past is None and len(rows) >= max(self._long, len(after.holding) // 4):
+            self._snapshots.save(place, index, after)
+        kept.folded, kept.index = after, index
+
+    def _rows(self, key: _Key, lineage: Lineage, after: int, index: int) -> list[Row]:
+        branches = [line.branch for line in lineage]
+        return self._log.reader.slice(key[0], key[1], index, branches, after)
+
+    def _folded(
+        self, before: Folded, rows: Sequence[Row], lineage: Lineage, *, cold: bool
+    ) -> Folded | None:
+        """What rows make of what was folded; None when they cannot be put on top of it."""
+        limits = {line.branch: line.limit for line in lineage}
+        seen = [
+            row
+            for row in rows
+            if row.columns.branch is not None and row.recorded.index <= limits[row.columns.branch]
+        ]
+        if not seen:
+            return before
+        events = self._log.mapper.decode(seen)
+        if cold and len(lineage) > 1:
+            changed = fold_slice(events, lineage)
+        elif len(lineage) > 1 and not _goes_on(before.holding, events, lineage):
+            return None
+        else:
+            changed = _evolved(before.holding, events)
+        last = seen[-1].recorded
+        grown = sum(map(size_of, changed.values()))
+        shrunk = sum(size_of(before.holding[i]) for i in changed if i in before.holding)
+        return Folded(
+            holding=_in_order(changed) if cold else before.holding.changed(changed),
+            last=last.index,
+            leaf=last.leaf_hash,
+            keys=_keys(before.keys, seen),
+            size=before.size + grown - shrunk,
+        )
 
     def _forget_oldest(self) -> None:
-        held = sum(len(kept.events) for kept in self._kept.values())
-        while held > self._most and len(self._kept) > 1:
-            _, oldest = self._kept.popitem(last=False)
-            held -= len(oldest.events)
+        with self._lock:
+            held = sum(kept.folded.size for kept in self._kept.values())
+            while held > self._most and len(self._kept) > 1:
+                _, oldest = self._kept.popitem(last=False)
+                held -= oldest.folded.size
 
 
-def _fold(states: States, events: list[RecordedEvent], main: UUID) -> None:
+def _in_order(states: Mapping[UUID, MemoryState]) -> Holding:
+    order = sorted(states.values(), key=lambda state: state.first_index)
+    return Holding({state.memory_id: state for state in order})
+
+
+def _evolved(
+    before: Mapping[UUID, MemoryState], events: Iterable[RecordedEvent]
+) -> dict[UUID, MemoryState]:
+    changed: dict[UUID, MemoryState] = {}
     for recorded in events:
         memory_id = recorded.columns.memory_id
-        if memory_id is not None and recorded.columns.branch == main:
-            state = project_memory(states.get(memory_id), [recorded])
+        if memory_id is not None:
+            former = changed.get(memory_id) or before.get(memory_id)
+            state = project_memory(former, [recorded])
             if state is not None:
-                states[memory_id] = state
+                changed[memory_id] = state
+    return changed
+
+
+def _goes_on(
+    before: Mapping[UUID, MemoryState], events: Iterable[RecordedEvent], lineage: Lineage
+) -> bool:
+    """Whether events of a branch continue what it saw of each memory."""
+    own = lineage[0].branch
+    for recorded in events:
+        columns = recorded.columns
+        if columns.branch != own:
+            return False
+        if columns.continues is not None and columns.memory_id is not None:
+            state = before.get(columns.memory_id)
+            if state is None or state.index != columns.continues:
+                return False
+    return True
+
+
+def _keys(
+    before: Mapping[UUID, frozenset[bytes]], rows: Iterable[Row]
+) -> dict[UUID, frozenset[bytes]]:
+    found = dict(before)
+    same: dict[frozenset[bytes], frozenset[bytes]] = {}
+    for row in rows:
+        memory_id = row.columns.memory_id
+        if memory_id is not None and row.state is not None:
+            keys = found.get(memory_id, frozenset()) | {sealed_with(row.state)}
+            found[memory_id] = same.setdefault(keys, keys)
+    return found

@@ -1,5 +1,6 @@
 """From the steps of a decision to events, in their order."""
 
+from collections.abc import MutableMapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from uuid import UUID, uuid4
@@ -44,7 +45,7 @@ class StepEvents:
         owner: PersonKey,
         step: Step,
         stamp: Stamp,
-        states: dict[UUID, MemoryState],
+        states: MutableMapping[UUID, MemoryState],
     ) -> NewEvent:
         """
         The event of a step, before the tags of its append.

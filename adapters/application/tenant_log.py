@@ -43,7 +43,9 @@ class TenantLog:
         self.log = open_log(datastore, tenant, kind)
         self.log_id: UUID = self.log.log_id
         self.identities = Identities(store, tenant)
-        self.mapper = LedgerMapper(Sealer(store, self.log_id, tenant), self.log_id)
+        self.datastore = datastore
+        self.sealer = Sealer(store, self.log_id, tenant)
+        self.mapper = LedgerMapper(self.sealer, self.log_id)
         self.application = LedgerApplication(datastore, self.log, mapper=self.mapper)
         self.reader = self.application.reader
         self._posting = LedgerReader(datastore, self.log, Role.PROJECT)

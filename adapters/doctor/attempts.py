@@ -77,9 +77,14 @@ def of_role(rights: Collection[Role], calls: dict[str, str]) -> Iterator[Attempt
     """
     for name, rule in TABLES.items():
         table = f"ledger.{name}"
-        yield Attempt(f"INSERT INTO {table} ({rule.column}) SELECT NULL WHERE false")
-        yield Attempt(f"UPDATE {table} SET {rule.column} = NULL WHERE false")
-        yield Attempt(f"DELETE FROM {table} WHERE false")
+        writes = {
+            "INSERT": f"INSERT INTO {table} ({rule.column}) SELECT NULL WHERE false",
+            "UPDATE": f"UPDATE {table} SET {rule.column} = NULL WHERE false",
+            "DELETE": f"DELETE FROM {table} WHERE false",
+        }
+        for right, statement in writes.items():
+            if not set(rule.writers.get(right, ())) & set(rights):
+                yield Attempt(statement)
         if not set(rule.readers) & set(rights):
             yield Attempt(f"SELECT FROM {table} LIMIT 1")
         elif rule.by_tenant:

@@ -4,8 +4,8 @@ changes one of these changes it here too; a fresh database that is not sound fai
 """
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from memoriale.adapters.postgres.migrate import migrations
@@ -38,16 +38,18 @@ class TableRule:
     How one table is protected; a partition of it in the same way.
 
     Args:
-        readers: Roles that may select, which is all that is granted on a table.
+        readers: Roles that may select.
         triggers: By name, as PostgreSQL prints them; each enabled ALWAYS.
         column: A column that every row has.
         by_tenant: Whether row security closes it but for one tenant.
+        writers: What is granted besides, and to whom; only where nothing of the record stands.
     """
 
     readers: tuple[Role, ...]
     triggers: dict[str, str]
     column: str = "tenant"
     by_tenant: bool = True
+    writers: Mapping[str, tuple[Role, ...]] = field(default_factory=dict)
 
 
 TABLES: Final = {
@@ -61,6 +63,12 @@ TABLES: Final = {
         },
     ),
     "ledger_logs": TableRule(_READERS, _APPEND_ONLY),
+    # What it holds was folded from the log, and is thrown away at will.
+    "ledger_owner_snapshots": TableRule(
+        (*_READERS, Role.ERASE),
+        {},
+        writers={"INSERT": (Role.PROJECT,), "DELETE": (Role.PROJECT, Role.ERASE)},
+    ),
     "ledger_probe": TableRule(_READERS, _APPEND_ONLY),
     # It repeats columns of the events and can be built anew.
     "ledger_subjects": TableRule(_READERS, {}),

@@ -45,18 +45,26 @@ _OTHERS: Final = (
     FAMILY + ", someone AS (SELECT r.oid, r.rolname FROM pg_roles r WHERE NOT r.rolsuper"
     " AND r.rolname !~ '^pg_' AND NOT pg_has_role(r.oid, 'memoriale_owner', 'MEMBER'))"
 )
+# Who is a member of a role that may write to a table, or read it, may do just that.
 _WRITERS: Final = (
-    f"{_OTHERS} SELECT s.rolname::text, c.oid::regclass::text FROM someone s, family f"
-    " JOIN pg_class c ON c.oid = f.oid WHERE has_table_privilege(s.oid, c.oid,"
-    " 'INSERT, UPDATE, DELETE, TRUNCATE, TRIGGER, REFERENCES')"
-    " OR has_any_column_privilege(s.oid, c.oid, 'INSERT, UPDATE, REFERENCES') ORDER BY 1, 2"
+    f"{_OTHERS}, granted AS (SELECT * FROM unnest(%s::text[], %s::text[], %s::text[])"
+    " AS g (relation, granted_right, role))"
+    " SELECT DISTINCT s.rolname::text, c.oid::regclass::text FROM someone s, family f"
+    " JOIN pg_class c ON c.oid = f.oid JOIN pg_class r ON r.oid = f.root, unnest(ARRAY["
+    "'INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'TRIGGER', 'REFERENCES']) AS w (wanted)"
+    " WHERE (has_table_privilege(s.oid, c.oid, w.wanted) OR (w.wanted IN ('INSERT', 'UPDATE',"
+    " 'REFERENCES') AND has_any_column_privilege(s.oid, c.oid, w.wanted)))"
+    " AND NOT EXISTS (SELECT FROM granted g WHERE g.relation = r.relname"
+    " AND g.granted_right = w.wanted AND pg_has_role(s.oid, g.role, 'MEMBER')) ORDER BY 1, 2"
 )
 _STRANGERS: Final = (
-    f"{_OTHERS} SELECT s.rolname::text, c.oid::regclass::text FROM someone s, family f"
-    " JOIN pg_class c ON c.oid = f.oid WHERE c.relname <> 'migrations'"
-    " AND has_any_column_privilege(s.oid, c.oid, 'SELECT')"
-    " AND NOT pg_has_role(s.oid, 'memoriale_read', 'MEMBER')"
-    " AND NOT pg_has_role(s.oid, 'memoriale_project', 'MEMBER') ORDER BY 1, 2"
+    f"{_OTHERS}, granted AS (SELECT * FROM unnest(%s::text[], %s::text[], %s::text[])"
+    " AS g (relation, granted_right, role))"
+    " SELECT s.rolname::text, c.oid::regclass::text FROM someone s, family f"
+    " JOIN pg_class c ON c.oid = f.oid JOIN pg_class r ON r.oid = f.root"
+    " WHERE r.relname <> 'migrations' AND has_any_column_privilege(s.oid, c.oid, 'SELECT')"
+    " AND NOT EXISTS (SELECT FROM granted g WHERE g.relation = r.relname"
+    " AND g.granted_right = 'SELECT' AND pg_has_role(s.oid, g.role, 'MEMBER')) ORDER BY 1, 2"
 )
 _CREATORS: Final = (
     f"{_OTHERS} SELECT s.rolname::text FROM someone s"
@@ -88,13 +96,16 @@ def grants(infrastructure: Infrastructure, tenant: Tenant) -> Check:
 def privileges(infrastructure: Infrastructure, tenant: Tenant) -> Check:
     """No role of the cluster can write to a table, make objects in the schema, or read without
     a role of the ledger, by whatever way it came to that."""
+    granted = [list(column) for column in zip(*_on_tables(), strict=True)]
     with catalogue(infrastructure) as read:
-        wrong = [f"{who} can write to {what}" for who, what in read.rows(_WRITERS)]
-        wrong += [f"{who} can read {what}" for who, what in read.rows(_STRANGERS)]
+        wrong = [f"{who} can write to {what}" for who, what in read.rows(_WRITERS, granted)]
+        wrong += [f"{who} can read {what}" for who, what in read.rows(_STRANGERS, granted)]
         wrong += [f"{who} can make objects in the schema" for (who,) in read.rows(_CREATORS)]
     if wrong:
         return Check.failed("privileges", f"{listed(wrong)}; REVOKE what it is a member of")
-    return Check.passed("privileges", "no role but the owner's members can write to a table")
+    return Check.passed(
+        "privileges", "no role writes to a table of the record but the owner's members"
+    )
 
 
 def _held(read: Catalogue) -> Iterator[Grant]:
@@ -103,8 +114,13 @@ def _held(read: Catalogue) -> Iterator[Grant]:
 
 
 def _wanted() -> Iterator[Grant]:
-    for name, rule in TABLES.items():
-        yield from ((f"ledger.{name}", "SELECT", str(role)) for role in rule.readers)
+    yield from ((f"ledger.{name}", right, role) for name, right, role in _on_tables())
     for name, roles in EXECUTE.items():
         yield from ((f"ledger.{name}", "EXECUTE", str(role)) for role in roles)
     yield from (("schema ledger", "USAGE", str(role)) for role in USAGE)
+
+
+def _on_tables() -> Iterator[Grant]:
+    for name, rule in TABLES.items():
+        for right, roles in {"SELECT": rule.readers, **rule.writers}.items():
+            yield from ((name, right, str(role)) for role in roles)

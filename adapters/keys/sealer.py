@@ -96,14 +96,30 @@ class Sealer:
             UnavailableError: The key store cannot be used.
         """
         self._check(sections, context, persons)
-        generation = self._cache.follow(self._store.generation())
-        period = self._period(retention_class, generation)
-        key_ids = b"".join(sorted({person.key_id for person in persons})) + period.key_id
-        cipher = self._cipher(key_ids)
+        key_ids = self.key_ids(persons, retention_class)
+        return self.seal_like([(plain, key_ids) for plain in sections], context)
+
+    def key_ids(self, persons: Sequence[PersonKey], retention_class: str = "standard") -> bytes:
+        """The ids of the keys that ``seal`` closes a section with now."""
+        period = self._period(retention_class, self._cache.follow(self._store.generation()))
+        return b"".join(sorted({person.key_id for person in persons})) + period.key_id
+
+    def seal_like(self, sections: Sequence[tuple[bytes, bytes]], context: SealContext) -> bytes:
+        """
+        Return a ``state`` of sections that are closed by the same keys as others before.
+
+        Args:
+            sections: For each the plain bytes and the key ids, as ``Section`` has them.
+            context: What they belong to.
+
+        Raises:
+            ConflictError: With code ``key_destroyed``: one of the keys is gone.
+            UnavailableError: The key store cannot be used.
+        """
         sealed = []
-        for number, plain in enumerate(sections):
+        for number, (plain, key_ids) in enumerate(sections):
             nonce = os.urandom(NONCE_BYTES)
-            data = cipher.encrypt(nonce, plain, associated_data(context, number))
+            data = self._cipher(key_ids).encrypt(nonce, plain, associated_data(context, number))
             sealed.append(Section(key_ids, nonce, data))
         return build_envelope(sealed)
 

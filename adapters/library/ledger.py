@@ -159,7 +159,8 @@ class Ledger(Anchoring):
         and which vectors are not those of the text.
 
         Args:
-            view: ``recall``, ``stats``, ``persons`` (whom each event is about) or ``all``.
+            view: ``recall``, ``stats``, ``persons`` (whom each event is about), ``owner-snapshots``
+                (a wrong one is removed) or ``all``.
             tenant: Whose.
             repair: Put right what is found.
             progress: Called while it works.
@@ -167,13 +168,14 @@ class Ledger(Anchoring):
         Returns:
             A report for each view. Right: ``operate``.
         """
+        from memoriale.adapters.application.snapshot_checking import SNAPSHOTS, SnapshotChecking
         from memoriale.projections.reconcile import reconcile
 
         reports = []
         for services in self._chosen(tenant):
             self._allow(services, "reconcile", Right.OPERATE)
-            names = _view_names(view, (*VIEW_NAMES, PERSONS))
-            for name in (name for name in names if name != PERSONS):
+            names = _view_names(view, (*VIEW_NAMES, PERSONS, SNAPSHOTS))
+            for name in (name for name in names if name in VIEW_NAMES):
                 reports.append(
                     reconcile(
                         services.view(name),
@@ -184,6 +186,10 @@ class Ledger(Anchoring):
                 )
             if PERSONS in names:
                 reports.append(self._reconciled_persons(services, repair))
+            if SNAPSHOTS in names:
+                shown = named(progress, SNAPSHOTS)
+                checking = SnapshotChecking(services.log, services.snapshots)
+                reports.append(checking.reconcile(repair=repair, progress=shown))
         return reports
 
     def _reconciled_persons(self, services: Tenant, repair: bool) -> "ReconcileReport":

@@ -180,10 +180,31 @@ class Datastore:
             InputError: The tenant is empty, or the datastore is closed.
             UnavailableError: The database cannot be used, or all readers are busy.
         """
+        with self._transaction(tenant, role, "READ ONLY") as connection:
+            yield connection
+
+    @contextmanager
+    def write_snapshots(self, tenant: str) -> Iterator[Connection[TupleRow]]:
+        """
+        The same for whoever posts views, in a transaction that may write: owner snapshots are
+        all that its role is granted to write.
+
+        Args:
+            tenant: Whose rows are visible.
+
+        Raises:
+            InputError: The tenant is empty, or the datastore is closed.
+            UnavailableError: The database cannot be used, or all connections are busy.
+        """
+        with self._transaction(tenant, Role.PROJECT, "READ WRITE") as connection:
+            yield connection
+
+    @contextmanager
+    def _transaction(self, tenant: str, role: Role, mode: str) -> Iterator[Connection[TupleRow]]:
         # One round trip, and the tenant cannot stay: the setting ends with the transaction.
-        begin = sql.SQL(
-            "BEGIN READ ONLY; SELECT pg_catalog.set_config('ledger.tenant', {}, true)"
-        ).format(tenant)
+        begin = sql.SQL("BEGIN {}; SELECT pg_catalog.set_config('ledger.tenant', {}, true)").format(
+            sql.SQL(mode), tenant
+        )
         with self._lent_reader(tenant, role, lambda c: c.execute(begin)) as (connection, _):
             yield connection
             connection.execute("COMMIT")

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from heapq import nsmallest
 from typing import Any, Final, Literal
 from uuid import UUID
 
@@ -11,6 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from memoriale.domain.commands import Amend, Remember
 from memoriale.domain.errors import InputError
 from memoriale.domain.events import ReasonCode, SourceTier
+from memoriale.domain.holdings import KeyOf
 from memoriale.domain.memory import MemoryState, Status
 from memoriale.domain.payloads import Fact
 from memoriale.domain.steps import Adjust, End, Make, Replace, Revive, Slice, Step
@@ -121,21 +123,21 @@ class AddFacts:
     most: int = MAX_FACTS
     blocked: list[str] = field(default_factory=list)
     _steps: list[Step] = field(default_factory=list)
-    _current: dict[UUID, "_Current"] = field(default_factory=dict)
+    _made: dict[UUID, "_Made"] = field(default_factory=dict)
+    _gone: set[UUID] = field(default_factory=set)
 
     def __call__(self, seen: Slice) -> list[Step]:
         """The steps; see ``Decision``."""
-        self.blocked, self._steps = [], []
-        self._current = {s.memory_id: _Current.of(s) for s in seen.current(FACT)}
+        self.blocked, self._steps, self._made, self._gone = [], [], {}, set()
         for fact in self.facts:
             self._add(seen, fact)
-        if self._steps and len(self._current) > self.most and not seen.held():
-            self._prune()
+        if self._steps:
+            self._prune(seen)
         return self._steps
 
     def _add(self, seen: Slice, new: NewFact) -> None:
         text = canonical_fact(new.fact)
-        if any(one.text == text for one in self._current.values()):
+        if self._with_text(seen, text):
             return
         former = _former(seen, text, new.fact)
         if self.source == "auto" and any(s.reason_code is ReasonCode.FORGOTTEN for s in former):
@@ -144,8 +146,8 @@ class AddFacts:
         command = self.command_of(new)
         revived = next((s for s in former if s.payload is not None), None)
         memory_id = self._make(command) if revived is None else self._revive(revived, command)
-        self._supersede(new, memory_id)
-        self._current[memory_id] = _Current.made(command, text, seen.now)
+        self._supersede(seen, new, memory_id)
+        self._made[memory_id] = _Made.of(command, text, seen.now)
 
     def _make(self, command: Remember) -> UUID:
         step = Make(command=command)
@@ -160,50 +162,56 @@ class AddFacts:
             self._steps.append(Adjust(command=amend))
         return state.memory_id
 
-    def _supersede(self, new: NewFact, by: UUID) -> None:
-        replaced = self._replaced(new)
-        for memory_id in replaced:
+    def _supersede(self, seen: Slice, new: NewFact, by: UUID) -> None:
+        for memory_id in self._replaced(seen, new):
             self._end(memory_id, ReasonCode.SUPERSEDED, by)
 
-    def _replaced(self, new: NewFact) -> list[UUID]:
+    def _replaced(self, seen: Slice, new: NewFact) -> list[UUID]:
         if new.supersedes is not None:
-            text = canonical_fact(new.supersedes)
-            named = [i for i, one in self._current.items() if one.text == text]
+            named = self._with_text(seen, canonical_fact(new.supersedes))
             if named:
                 return named
         if new.subject is None:
             return []
         subject = canonical_text_v1(new.subject)
-        return [i for i, one in self._current.items() if one.subject == subject]
+        made = [i for i, one in self._made.items() if one.subject == subject]
+        return self._still_there(seen, fact_subject, subject) + made
+
+    def _with_text(self, seen: Slice, text: str) -> list[UUID]:
+        made = [i for i, one in self._made.items() if one.text == text]
+        return self._still_there(seen, fact_text, text) + made
+
+    def _still_there(self, seen: Slice, key: KeyOf, value: str) -> list[UUID]:
+        return [
+            state.memory_id
+            for state in seen.grouped(FACT, key).get(value, ())
+            if seen.is_current(state) and state.memory_id not in self._gone
+        ]
 
     def _end(self, memory_id: UUID, because: ReasonCode, by: UUID | None = None) -> None:
-        del self._current[memory_id]
+        if self._made.pop(memory_id, None) is None:
+            self._gone.add(memory_id)
         self._steps.append(End(memory_id=memory_id, because=because, replaced_by=by))
 
-    def _prune(self) -> None:
-        order = sorted(self._current.items(), key=lambda item: item[1].weight)
-        for memory_id, _ in order[: len(order) - self.most]:
+    def _prune(self, seen: Slice) -> None:
+        left = [state for state in seen.current(FACT) if state.memory_id not in self._gone]
+        too_many = len(left) + len(self._made) - self.most
+        if too_many <= 0 or seen.held():
+            return
+        weights = [(_weight(state), state.memory_id) for state in left]
+        weights += [(one.weight, memory_id) for memory_id, one in self._made.items()]
+        for _, memory_id in nsmallest(too_many, weights, key=lambda pair: pair[0]):
             self._end(memory_id, ReasonCode.PRUNED)
 
 
 @dataclass(frozen=True, slots=True)
-class _Current:
+class _Made:
     text: str
     subject: str | None
     weight: tuple[bool, int, datetime]
 
     @classmethod
-    def of(cls, state: MemoryState) -> "_Current":
-        payload = state.payload
-        subject = getattr(payload, "subject", None)
-        return cls(
-            text="" if payload is None else canonical_fact(payload.content),
-            subject=None if subject is None else canonical_text_v1(subject),
-            weight=(state.source_tier in HUMAN, *by_weight(state)),
-        )
-
-    @classmethod
-    def made(cls, command: Remember, text: str, now: datetime) -> "_Current":
+    def of(cls, command: Remember, text: str, now: datetime) -> "_Made":
         importance = command.importance
         counted = UNKNOWN_IMPORTANCE if importance is None else round(importance * 1000)
         return cls(
@@ -213,14 +221,31 @@ class _Current:
         )
 
 
+def fact_text(state: MemoryState) -> str | None:
+    """What facts are compared by; None when the text was erased."""
+    return None if state.payload is None else canonical_fact(state.payload.content)
+
+
+def fact_subject(state: MemoryState) -> str | None:
+    """The subject of a fact in canonical form, if it has one."""
+    subject = getattr(state.payload, "subject", None)
+    return None if subject is None else canonical_text_v1(subject)
+
+
+def _weight(state: MemoryState) -> tuple[bool, int, datetime]:
+    return state.source_tier in HUMAN, *by_weight(state)
+
+
+def _erased_tag(state: MemoryState) -> bytes | None:
+    return state.columns.content_tag if state.payload is None else None
+
+
 def forget_texts(seen: Slice, texts: Sequence[str]) -> list[Step]:
     """The end of every current fact that has one of the texts, as ``forgotten``."""
-    wanted = {canonical_fact(text) for text in texts}
-    return [
-        End(memory_id=state.memory_id, because=ReasonCode.FORGOTTEN)
-        for state in seen.current(FACT)
-        if state.payload is not None and canonical_fact(state.payload.content) in wanted
-    ]
+    by_text = seen.grouped(FACT, fact_text)
+    wanted = dict.fromkeys(canonical_fact(text) for text in texts)
+    found = [s for text in wanted for s in by_text.get(text, ()) if seen.is_current(s)]
+    return [End(memory_id=state.memory_id, because=ReasonCode.FORGOTTEN) for state in found]
 
 
 def parse_facts(facts: Sequence[NewFact | Mapping[str, Any] | str]) -> list[NewFact]:
@@ -251,16 +276,10 @@ def _parsed(place: int, fact: NewFact | Mapping[str, Any] | str) -> NewFact:
 
 def _former(seen: Slice, text: str, given: str) -> list[MemoryState]:
     """Facts of this text that are no longer current, the newest first."""
-    tags = {seen.content_tag(given), seen.content_tag(text)}
-    found = [
-        state
-        for state in seen.states.values()
-        if state.kind == FACT
-        and state.status is not Status.CURRENT
-        and (
-            state.columns.content_tag in tags
-            if state.payload is None
-            else canonical_fact(state.payload.content) == text
-        )
-    ]
-    return sorted(found, key=lambda state: state.index, reverse=True)
+    found = list(seen.grouped(FACT, fact_text).get(text, ()))
+    erased = seen.grouped(FACT, _erased_tag)
+    if erased:
+        for tag in {seen.content_tag(given), seen.content_tag(text)}:
+            found += erased.get(tag, ())
+    former = (state for state in found if state.status is not Status.CURRENT)
+    return sorted(former, key=lambda state: state.index, reverse=True)

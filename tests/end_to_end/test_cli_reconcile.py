@@ -23,8 +23,9 @@ def test_reconcile(cli: CommandLine) -> None:
     cli.remember("Alice likes tea", "--tenant", TENANT)
     cli.remember("Alice likes coffee", "--tenant", TENANT)
     clean = cli("reconcile", "--tenant", TENANT, "--json").json()
-    assert [view["view"] for view in clean["views"]] == ["recall", "stats", "persons"]
-    assert [view["ok"] for view in clean["views"]] == [True, True, True]
+    names = [view["view"] for view in clean["views"]]
+    assert names == ["recall", "stats", "persons", "owner-snapshots"]
+    assert all(view["ok"] for view in clean["views"])
     cli("recall", "tea", "--user", "alice", "--tenant", TENANT, "--json").json()
     cli("replay", "--tenant", TENANT, "--json").json()
 
@@ -38,7 +39,7 @@ def test_reconcile(cli: CommandLine) -> None:
     assert "recall, version 1: missing" in found.out.decode()
     assert "stats, memory_versions 0: stale (content_length)" in found.out.decode()
     repaired = cli("reconcile", "--repair", "--tenant", TENANT, "--json").json()
-    recall, stats, _ = repaired["views"]
+    recall, stats, *_ = repaired["views"]
     assert (recall["missing"], recall["repaired"]) == (1, 1)
     assert (stats["stale"], stats["repaired"]) == (1, 1)
     again = cli("reconcile", "--tenant", TENANT, "--json").json()

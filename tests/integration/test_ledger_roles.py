@@ -76,6 +76,36 @@ def test_no_role_of_the_software_gains_more(database: Database, role: str, state
         assert refused(connection, statement)
 
 
+@pytest.mark.parametrize(
+    ("role", "granted"),
+    [
+        ("append", set()),
+        ("read", {"SELECT"}),
+        ("project", {"SELECT", "INSERT", "DELETE"}),
+        ("erase", {"SELECT", "DELETE"}),
+    ],
+)
+def test_owner_snapshots_are_written_and_thrown_away(
+    database: Database, role: str, granted: set[str]
+) -> None:
+    """Who posts views writes owner snapshots and removes them, who erases removes them, and
+    nobody changes one."""
+    statements = {
+        "SELECT": "SELECT FROM {table} WHERE false",
+        "INSERT": "INSERT INTO {table} (tenant) SELECT NULL WHERE false",
+        "UPDATE": "UPDATE {table} SET tenant = tenant WHERE false",
+        "DELETE": "DELETE FROM {table} WHERE false",
+        "TRUNCATE": "TRUNCATE {table}",
+    }
+    with as_role(database, f"memoriale_{role}") as connection:
+        allowed = {
+            right
+            for right, statement in statements.items()
+            if not refused(connection, statement.format(table="ledger.ledger_owner_snapshots"))
+        }
+    assert allowed == granted
+
+
 @pytest.mark.parametrize("role", ["append", "erase"])
 def test_writers_do_not_read(database: Database, role: str) -> None:
     """The append role and the erase role read no table of the log."""

@@ -34,6 +34,7 @@ TENANT_TABLES = [
     "ledger_events",
     "ledger_heads",
     "ledger_logs",
+    "ledger_owner_snapshots",
     "ledger_probe",
     "ledger_subjects",
 ]

@@ -45,7 +45,7 @@ def test_clean_views(shared_ledger: Ledger, alice: Memory, tenant: str) -> None:
     branch.invalidate(receipt.memory_id, reason="try")
     alice.recall("phone")
     reports = by_view(shared_ledger.reconcile(tenant=tenant))
-    assert sorted(reports) == ["persons", "recall", "stats"]
+    assert sorted(reports) == ["owner-snapshots", "persons", "recall", "stats"]
     assert all(report.ok and report.position == 4 for report in reports.values())
 
 

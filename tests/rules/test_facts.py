@@ -113,20 +113,22 @@ def test_rule(name: str, facts: UserFacts) -> None:
     RULES[name](facts)
 
 
-def only_earlier(self: AddFacts, new: NewFact) -> list[UUID]:
+def only_earlier(self: AddFacts, seen: Slice, new: NewFact) -> list[UUID]:
     """As the reference: ``supersedes`` switches the subject rule off."""
     wanted = new.supersedes
+    current = [state for state in seen.current() if state.payload is not None]
     if wanted is not None:
-        return [i for i, one in self._current.items() if one.text == wanted.lower().strip()]
-    return [i for i, one in self._current.items() if new.subject and one.subject == new.subject]
+        text = wanted.lower().strip()
+        return [s.memory_id for s in current if rules.fact_text(s) == text]
+    return [s.memory_id for s in current if new.subject and rules.fact_subject(s) == new.subject]
 
 
-def nothing_of_the_batch(self: AddFacts, new: NewFact) -> list[UUID]:
+def nothing_of_the_batch(self: AddFacts, seen: Slice, new: NewFact) -> list[UUID]:
     """As the reference: what the same batch made is not looked at."""
     return []
 
 
-def without_superseding(self: AddFacts, new: NewFact, by: UUID) -> None:
+def without_superseding(self: AddFacts, seen: Slice, new: NewFact, by: UUID) -> None:
     """As the reference, which reactivates without a look at the subject."""
 
 
@@ -140,9 +142,10 @@ def never_blocked(seen: Slice, text: str, given: str) -> list[Any]:
     return []
 
 
-def newest_stay(self: AddFacts) -> None:
+def newest_stay(self: AddFacts, seen: Slice) -> None:
     """As the reference, which drops the oldest, however important."""
-    for memory_id in list(self._current)[: len(self._current) - self.most]:
+    known = [*(state.memory_id for state in seen.current()), *self._made]
+    for memory_id in known[: max(0, len(known) - self.most)]:
         self._end(memory_id, ReasonCode.PRUNED)
 
 

@@ -1,6 +1,7 @@
 """``UserFacts``: what is known about a user."""
 
 from collections.abc import Mapping, Sequence
+from heapq import nlargest
 from typing import Any, Final
 from uuid import UUID
 
@@ -219,12 +220,13 @@ class UserFacts(Store):
         check_whole("max_facts", max_facts, 0, 100_000)
         memory = self._as(user=user_id)
         seen = self._read(memory, self._owner(memory, "user"), (FACT,), "facts.list", as_of)
-        ranked = sorted([] if seen is None else seen.current(FACT), key=by_weight, reverse=True)
-        more = len(ranked) - max_facts
+        current = [] if seen is None else seen.current(FACT)
+        ranked = nlargest(max_facts, current, key=by_weight)
+        more = len(current) - max_facts
         return Section(
             name="user_facts",
             visible_to="user",
-            lines=[_line(state) for state in ranked[:max_facts] if state.payload is not None],
+            lines=[_line(state) for state in ranked if state.payload is not None],
             notes=(f"({more} more; recall_user_facts lists them)",) if more > 0 else (),
         )
 
