@@ -78,7 +78,8 @@ def every_one_sees_its_own(memories: dict[str, Memory], type_: str, each: int = 
 def test_owners_are_matched_whole(shared_ledger: Ledger, tenant: str, type_: str) -> None:
     """No two names are one owner: not by case, prefix, pattern, escape, normal form or look; and
     each gets its full k among all the others."""
-    memories = {name: of(shared_ledger, tenant, type_, name) for name in OWNERS}
+    names = OWNERS if type_ == "user" else OWNERS[::4]
+    memories = {name: of(shared_ledger, tenant, type_, name) for name in names}
     every_one_sees_its_own(memories, type_)
 
 
