@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from memoriale.adapters.application.comparing import Comparing
     from memoriale.adapters.application.conversations import Conversations
     from memoriale.adapters.application.deciding import Deciding
+    from memoriale.adapters.application.explaining import Explaining
     from memoriale.adapters.application.jobs import Jobs
     from memoriale.adapters.application.owner_snapshots import OwnerSnapshots
     from memoriale.adapters.application.recalling import Recalling
@@ -251,6 +252,14 @@ class Tenant:
                 self.gate,
             ),
         )
+
+    @property
+    def explaining(self) -> "Explaining":
+        """Where memories come from."""
+        from memoriale.adapters.application.explaining import Explaining
+
+        self.log.require_its_keys()
+        return self._once("explaining", lambda: Explaining(self.log, self.reading))
 
     @property
     def jobs(self) -> "Jobs":

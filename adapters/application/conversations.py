@@ -2,15 +2,16 @@
 
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID, uuid4
 
 from memoriale.adapters.application.branching import BranchView, branch_scope
-from memoriale.adapters.application.drafting import Drafting, require_branch_of
+from memoriale.adapters.application.drafting import Drafting
 from memoriale.adapters.application.tenant_log import TenantLog
+from memoriale.adapters.postgres.session_reading import opened_rows
 from memoriale.adapters.postgres.slice_ends import newest_rows, oldest_rows
 from memoriale.domain.branches import NO_LIMIT, Lineage
 from memoriale.domain.errors import ConflictError
@@ -81,6 +82,34 @@ class Conversations:
         user = first[0].columns.principal_user
         ends = self._ends(owner.pseudonym, branch.lineage(limit))
         return Known(owner=owner, user=user, session=project_session(None, ends))
+
+    def of_user(
+        self, user: UUID, branch: BranchView, limit: int, before: int
+    ) -> Iterator[tuple[int, SessionState]]:
+        """
+        A user's sessions as a branch sees them, the last opened first.
+
+        Args:
+            user: The user's pseudonym.
+            branch: As which branch sees them.
+            limit: Index of the last event that counts.
+            before: Only those opened before this index.
+
+        Yields:
+            The index at which each was opened, and the session.
+        """
+        lineage = branch.lineage(limit)
+        limits = {line.branch: line.limit for line in lineage}
+        before = min(before, limit + 1)
+        while rows := opened_rows(self._log.reader, user, before=before, limit=_PAGE):
+            before = rows[-1].recorded.index
+            for row in rows:
+                owner, index = row.columns.owner, row.recorded.index
+                seen = row.columns.branch in limits and index <= limits[row.columns.branch]
+                if seen and self._opened_for(owner) == user:
+                    session = project_session(None, self._ends(owner, lineage))
+                    if session is not None:
+                        yield index, session
 
     def open(self, principal: Principal, branch: BranchView) -> SessionState | None:
         """
@@ -163,6 +192,10 @@ class Conversations:
                 return found[max(0, len(found) - most) :]
             before, page = rows[-1].recorded.index, page * 2
 
+    def _opened_for(self, owner: UUID) -> UUID | None:
+        rows = oldest_rows(self._log.reader, owner, SESSION_KIND, after=-1, limit=1)
+        return rows[0].columns.principal_user if rows else None
+
     def _ends(self, owner: UUID, lineage: Lineage) -> list[RecordedEvent]:
         """The first and the newest event of a session that a branch sees."""
         first = self._first_seen(owner, lineage, oldest=True)
@@ -211,7 +244,7 @@ class Conversations:
         assert session is not None
         users = () if principal.user is None else (principal.user,)
         owner = self._drafting.owner(session, users)
-        require_branch_of(branch, owner.key.pseudonym)
+        self._drafting.require_branch(branch, owner.key.pseudonym, "session", self._user(principal))
         stream = self._drafting.stream(owner.key.pseudonym, branch)
         written = self._log.reader.stream(stream, desc=True, limit=1)
         columns = Columns(

@@ -15,7 +15,6 @@ from memoriale.adapters.application.drafting import (
     Drafting,
     Planned,
     request_of,
-    require_branch_of,
 )
 from memoriale.adapters.application.reading import Reading
 from memoriale.adapters.application.slices import Slices
@@ -179,7 +178,9 @@ class Deciding:
         if owner not in own:
             self._gate.allow(principal, request.command, Right.REVIEW)
         key = self._drafting.owner(owner).key
-        require_branch_of(branch, key.pseudonym)
+        user = self._log.identities.find(principal.identity("user"))
+        recorded_for = None if user is None else user.pseudonym
+        self._drafting.require_branch(branch, key.pseudonym, owner.type, recorded_for)
         marks = self._marks(principal, branch, key, request)
         for attempt in range(MAX_ATTEMPTS):
             if before := self._before(key, marks, request):

@@ -6,6 +6,7 @@ from uuid import UUID, uuid4
 from memoriale.adapters.application.branching import BranchView
 from memoriale.adapters.application.tenant_log import TenantLog
 from memoriale.adapters.keys import tags
+from memoriale.adapters.postgres.slice_ends import oldest_rows
 from memoriale.domain.commands import Command, Remember, as_given
 from memoriale.domain.decisions import Birth, Draft
 from memoriale.domain.errors import InputError, RefusedError
@@ -15,6 +16,7 @@ from memoriale.domain.keys import PersonKey, Subject
 from memoriale.domain.kinds import KINDS
 from memoriale.domain.memory import MemoryState
 from memoriale.domain.principal import Principal
+from memoriale.domain.sessions import SESSION_KIND
 from memoriale.domain.values import JsonValue, canonical_json
 
 
@@ -115,6 +117,42 @@ class Drafting:
         identities = self._log.identities
         return tags.stream_id(identities.tag_key(identities.tenant()), memory_id, branch.branch.id)
 
+    def require_branch(
+        self, branch: BranchView, owner: UUID, owner_type: str | None, recorded_for: UUID | None
+    ) -> None:
+        """
+        Refuses to store another owner's memory on a branch that holds one owner's alone. What is
+        recorded for a user in a session that is no other user's counts as that user's.
+
+        Args:
+            branch: Where.
+            owner: Whose memory, a pseudonym.
+            owner_type: Of what type the owner is.
+            recorded_for: Pseudonym of the user for whom it is recorded.
+
+        Raises:
+            RefusedError: Says what to do.
+        """
+        held = branch.branch.owner
+        if held is None or owner in (held, branch.branch.parent_owner):
+            return
+        if owner_type == "session" and branch.branch.owner_type == "user":
+            users = {recorded_for, self._user_of_session(owner)} - {None}
+            if users == {held}:
+                return
+        raise RefusedError(
+            "this branch holds the memories of another owner alone; remember on that owner's "
+            "behalf, or on another branch.",
+            code="wrong_branch",
+            field="branch",
+            value=branch.branch.name,
+        )
+
+    def _user_of_session(self, session: UUID) -> UUID | None:
+        """For whom a session was opened; None when it was not, or is anonymous."""
+        opened = oldest_rows(self._log.reader, session, SESSION_KIND, after=-1, limit=1)
+        return opened[0].columns.principal_user if opened else None
+
 
 def owner_subject(principal: Principal, command: Remember) -> Subject:
     """
@@ -147,26 +185,6 @@ def require_viewers(principal: Principal, command: Remember) -> None:
             field="visibility",
             value=wanted,
             allowed=["owner", "tenant"],
-        )
-
-
-def require_branch_of(branch: BranchView, owner: UUID) -> None:
-    """
-    Refuses to store another owner's memory on a branch that holds one owner's alone.
-
-    Raises:
-        RefusedError: Says what to do.
-    """
-    if branch.branch.owner is not None and owner not in (
-        branch.branch.owner,
-        branch.branch.parent_owner,
-    ):
-        raise RefusedError(
-            "this branch holds the memories of another owner alone; remember on that owner's "
-            "behalf, or on another branch.",
-            code="wrong_branch",
-            field="branch",
-            value=branch.branch.name,
         )
 
 

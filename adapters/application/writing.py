@@ -16,7 +16,6 @@ from memoriale.adapters.application.drafting import (
     Planned,
     owner_subject,
     request_of_command,
-    require_branch_of,
     require_viewers,
 )
 from memoriale.adapters.application.reading import Reading, unknown_memory
@@ -161,9 +160,10 @@ class Writing:
     ) -> Planned:
         require_viewers(principal, command)
         owner = self._drafting.owner(owner_subject(principal, command), command.about)
-        require_branch_of(branch, owner.key.pseudonym)
-        birth = self._drafting.birth(branch, command, owner)
         stamp = self._log.identities.stamp(principal, command.correlation_id, command.causation_id)
+        key = owner.key
+        self._drafting.require_branch(branch, key.pseudonym, key.subject.type, stamp.principal_user)
+        birth = self._drafting.birth(branch, command, owner)
         drafts = [decide_remember(command, birth, stamp)]
         guards: tuple[Guard, ...] = ()
         if command.subject is not None or command.supersedes:
@@ -191,9 +191,12 @@ class Writing:
         scope = self.scope(principal, branch)
         after = self._log.head() - 1
         state = self._reading.memory(command.memory_id, branch, scope)
-        require_branch_of(branch, state.columns.owner)
+        columns = state.columns
+        self._drafting.require_branch(
+            branch, columns.owner, columns.owner_type, columns.principal_user
+        )
         own = [identities.find(owner) for owner in principal.owners()]
-        if state.columns.owner not in [key.pseudonym for key in own if key is not None]:
+        if columns.owner not in [key.pseudonym for key in own if key is not None]:
             review()
         stamp = identities.stamp(principal, command.correlation_id, command.causation_id)
         stream = self._drafting.stream(command.memory_id, branch)

@@ -17,7 +17,13 @@ from memoriale.adapters.command_line import (
     reading,
     transfer,
 )
-from memoriale.adapters.command_line.stores import experience, people, upkeep
+from memoriale.adapters.command_line.stores import (
+    conversations,
+    experience,
+    people,
+    things,
+    upkeep,
+)
 
 app = typer.Typer(
     name="memoriale",
@@ -55,6 +61,8 @@ for module in (
     keys,
     people,
     experience,
+    things,
+    conversations,
     upkeep,
 ):
     module.register(app)

@@ -8,6 +8,20 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from memoriale.adapters.library.access import LedgerAccess
+from memoriale.adapters.library.async_stores import (
+    AsyncCorrectionStore,
+    AsyncDecisionLog,
+    AsyncEntityMemory,
+    AsyncFileMemory,
+    AsyncLearnedKnowledge,
+    AsyncLedgerGraph,
+    AsyncProcedureMemory,
+    AsyncSessionManager,
+    AsyncSummaries,
+    AsyncUserFacts,
+    AsyncUserProfile,
+    offering,
+)
 from memoriale.adapters.library.awaiting import THREADS, Threads, Twin, awaited, iterated
 from memoriale.adapters.library.jobs import LedgerJobs
 from memoriale.adapters.library.ledger import Ledger
@@ -75,6 +89,64 @@ class AsyncMemory:
     show = awaited(Memory.show)
     history = awaited(Memory.history)
     list = awaited(Memory.list)
+    context = awaited(Memory.context)
+    get_tools = offering(Memory.get_tools)
+    explain = awaited(Memory.explain)
+
+    @property
+    def facts(self) -> AsyncUserFacts:
+        """Facts of the user."""
+        return AsyncUserFacts(self.synchronous.facts, self.threads)
+
+    @property
+    def profile(self) -> AsyncUserProfile:
+        """The profile of the user."""
+        return AsyncUserProfile(self.synchronous.profile, self.threads)
+
+    @property
+    def entities(self) -> AsyncEntityMemory:
+        """Entities that the user spoke of, at the handle's path."""
+        return AsyncEntityMemory(self.synchronous.entities, self.threads)
+
+    @property
+    def decisions(self) -> AsyncDecisionLog:
+        """Decisions of the agent."""
+        return AsyncDecisionLog(self.synchronous.decisions, self.threads)
+
+    @property
+    def learnings(self) -> AsyncLearnedKnowledge:
+        """Insights of the user, the agent and the tenant."""
+        return AsyncLearnedKnowledge(self.synchronous.learnings, self.threads)
+
+    @property
+    def corrections(self) -> AsyncCorrectionStore:
+        """What people put right."""
+        return AsyncCorrectionStore(self.synchronous.corrections, self.threads)
+
+    @property
+    def procedures(self) -> AsyncProcedureMemory:
+        """Calls of tools that led to success."""
+        return AsyncProcedureMemory(self.synchronous.procedures, self.threads)
+
+    @property
+    def summaries(self) -> AsyncSummaries:
+        """Summaries of sessions."""
+        return AsyncSummaries(self.synchronous.summaries, self.threads)
+
+    @property
+    def files(self) -> AsyncFileMemory:
+        """The notebooks of the agent and about the user."""
+        return AsyncFileMemory(self.synchronous.files, self.threads)
+
+    @property
+    def graph(self) -> AsyncLedgerGraph:
+        """The knowledge graph of the user."""
+        return AsyncLedgerGraph(self.synchronous.graph, self.threads)
+
+    @property
+    def sessions(self) -> AsyncSessionManager:
+        """The conversations of the user."""
+        return AsyncSessionManager(self.synchronous.sessions, self.threads)
 
 
 class AsyncLedgerAccess:

@@ -16,6 +16,7 @@ from memoriale.adapters.library.fields import (
     RememberFields,
 )
 from memoriale.adapters.library.looking import Looking
+from memoriale.adapters.library.with_stores import WithStores
 from memoriale.domain import commands
 from memoriale.domain.branches import Branch
 from memoriale.domain.errors import InputError, MemorialeError
@@ -33,7 +34,7 @@ Answers = list[Receipt | MemorialeError]
 Branches = list[Branch]
 
 
-class Memory(Comparisons, Looking):
+class Memory(Comparisons, Looking, WithStores):
     """
     A handle bound to one principal and one branch: cheap, immutable, safe to share between
     threads. Made by ``Ledger.memory``.

@@ -35,6 +35,22 @@ class Session(BaseModel):
     updated_at: datetime
 
 
+class SessionEntry(BaseModel):
+    """
+    A session in a list: without its messages. ``index`` is where it was opened; ``updated_at``
+    is when it was opened or its state changed.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    session_id: str
+    user_id: str | None = None
+    state: dict[str, JsonValue] = Field(default_factory=dict)
+    created_at: datetime
+    updated_at: datetime
+    index: int
+
+
 class Window:
     """
     Which turns the history shows: the newest ones, at most so many, that take at most so many

@@ -23,7 +23,9 @@ from memoriale.domain.namespaces import (
 from memoriale.domain.scoring import ScoringWeights, compute_composite_score, recency_decay
 
 if TYPE_CHECKING:
+    from memoriale.adapters.application.explaining import Explanation
     from memoriale.adapters.importing.report import ImportInterruptedError
+    from memoriale.adapters.library.async_manager import AsyncMemoryManager
     from memoriale.adapters.library.asynchronous import AsyncLedger, AsyncMemory
     from memoriale.adapters.library.ledger import Ledger
     from memoriale.adapters.library.memory import Memory
@@ -93,7 +95,7 @@ if TYPE_CHECKING:
     )
     from memoriale.domain.stores.profile import UserProfileData
     from memoriale.domain.stores.scopes import LearningScope, ProcedureScope
-    from memoriale.domain.stores.sessions import Session
+    from memoriale.domain.stores.sessions import Session, SessionEntry
     from memoriale.domain.stores.summaries import SummaryConfig, SummaryEntry
     from memoriale.domain.tokens import CharacterCounter, TokenCounter
     from memoriale.domain.tools import ToolDef
@@ -102,6 +104,7 @@ __all__ = [
     "Appended",
     "AsyncLedger",
     "AsyncMemory",
+    "AsyncMemoryManager",
     "BehindError",
     "CharacterCounter",
     "ChatMessage",
@@ -128,6 +131,7 @@ __all__ = [
     "EntityRelationship",
     "EvalCase",
     "EventBus",
+    "Explanation",
     "FileMemory",
     "FileMemoryConfig",
     "FileMemoryTarget",
@@ -173,6 +177,7 @@ __all__ = [
     "ScoredMemory",
     "ScoringWeights",
     "Session",
+    "SessionEntry",
     "SessionManager",
     "Summaries",
     "SummaryConfig",
@@ -204,6 +209,7 @@ _LAZY = {
     "Appended": "memoriale.adapters.library.stores.manager",
     "AsyncLedger": "memoriale.adapters.library.asynchronous",
     "AsyncMemory": "memoriale.adapters.library.asynchronous",
+    "AsyncMemoryManager": "memoriale.adapters.library.async_manager",
     "CharacterCounter": "memoriale.domain.tokens",
     "ChatMessage": "memoriale.domain.chat",
     "ConsolidateOptions": "memoriale.domain.stores.configs",
@@ -227,6 +233,7 @@ _LAZY = {
     "EntityRelationship": "memoriale.domain.stores.entities",
     "EvalCase": "memoriale.domain.stores.corrections",
     "EventBus": "memoriale.domain.stores.configs",
+    "Explanation": "memoriale.adapters.application.explaining",
     "FileMemory": "memoriale.adapters.library.stores.files",
     "FileMemoryConfig": "memoriale.domain.stores.configs",
     "FileMemoryTarget": "memoriale.domain.stores.files",
@@ -265,6 +272,7 @@ _LAZY = {
     "Right": "memoriale.domain.principal",
     "ScoredMemory": "memoriale.adapters.library.stores.keeping",
     "Session": "memoriale.domain.stores.sessions",
+    "SessionEntry": "memoriale.domain.stores.sessions",
     "SessionManager": "memoriale.adapters.library.stores.sessions",
     "Summaries": "memoriale.adapters.library.stores.summaries",
     "SummaryConfig": "memoriale.domain.stores.summaries",

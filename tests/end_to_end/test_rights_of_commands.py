@@ -14,8 +14,6 @@ from memoriale.adapters.command_line.app import app
 from memoriale.adapters.command_line.running import run
 from memoriale.adapters.extraction.jobs import request_extraction
 from memoriale.adapters.library.ledger import Ledger
-from memoriale.adapters.library.stores.decisions import DecisionLog
-from memoriale.adapters.library.stores.files import FileMemory
 from memoriale.adapters.notes.verifier_keys import Algorithm, VerifierKey
 from memoriale.domain.principal import ALL_RIGHTS, Right
 from tests.fixtures.language_models import SILENT
@@ -134,6 +132,28 @@ ROWS: Final = [
     row("correction search", "b", *CLERK, rights="use"),
     row("correction stats", *CLERK, rights="use"),
     row("correction eval-cases", *CLERK, rights="use"),
+    row("entity list", rights="use"),
+    row("entity show", "ada", rights="use"),
+    row("entity upsert", "Ada", "--type", "person", rights="use"),
+    row("entity add-fact", "ada", "likes tea", rights="use"),
+    row("graph add", '{{"nodes": [{{"id": "a", "type": "t"}}]}}', rights="use"),
+    row("graph neighbours", "node", rights="use"),
+    row("graph traverse", "node", rights="use"),
+    row("graph path", "node", "node", rights="use"),
+    row("procedure save", "t", "d", rights="use"),
+    row("procedure suggest", "t", rights="use"),
+    row("procedure list", rights="use"),
+    row("session open", "new", rights="use"),
+    row("session append", "s-1", "hello", rights="use"),
+    row("session show", "s-1", rights="use"),
+    row("session list", rights="use"),
+    row("session state", "s-1", rights="use"),
+    row("session state", "s-1", "--set", '{{"a": 1}}', rights="use"),
+    row("summarize", "s-1", rights="use"),
+    row("context", "x", rights="use"),
+    row("tools", rights="use"),
+    row("explain", "{id}", rights="use"),
+    row("explain", "{id}", "--all-owners", rights="audit"),
     row("curate prune", "--max-age-days", "1", rights="use"),
     row("curate deduplicate", rights="use"),
     row("curate clear", "--dry-run", rights="use"),
@@ -182,7 +202,7 @@ def test_the_help_names_the_rights(path: str, command: Any) -> None:
     named = set(re.findall(rf"\b(?:{'|'.join(Right)})\b", said[1]))
     needed = {right for r in ROWS if r.command == path for right in r.rights}
     # What is shown of others' memories depends on it; without it the call is made all the same.
-    optional = {CONTENT} if path in ("show", "history") else set()
+    optional = {CONTENT} if path in ("show", "history", "explain") else set()
     assert named == needed | optional
     assert needed or said[1].startswith("none")
 
@@ -190,8 +210,11 @@ def test_the_help_names_the_rights(path: str, command: Any) -> None:
 def stored(ledger: Ledger, tenant: str) -> dict[str, str]:
     """What the commands of the stores act on, by the name of its id in the arguments."""
     memory = ledger.memory(tenant=tenant, user="alice", agent="clerk")
-    FileMemory(memory).add("memory", None, "a")
-    decision = DecisionLog(memory).log_decision(
+    memory.files.add("memory", None, "a")
+    memory.entities.upsert_entity(None, {"name": "Ada", "entity_type": "person"})
+    memory.graph.add([{"id": "node", "type": "t"}])
+    memory.sessions.get_or_create_session("s-1")
+    decision = memory.decisions.log_decision(
         decision={"decision": "x", "reasoning": "y", "decision_type": "z"}
     )
     jobs = [request_extraction(memory, ["facts"], [])[0] for _ in range(2)]

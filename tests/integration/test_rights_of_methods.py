@@ -4,7 +4,8 @@ import asyncio
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID, uuid4
@@ -16,22 +17,27 @@ from memoriale.adapters.library.ledger import Ledger
 from memoriale.adapters.library.memory import Memory
 from memoriale.domain.errors import InputError, MissingRightError
 from memoriale.domain.principal import ALL_RIGHTS, Right
+from tests.fixtures.store_calls import FINDING, FOR_OTHERS, MISSING, OFFERING, prepare
 from tests.fixtures.surfaces import public
 
 USE, AUDIT, CONTENT, OPERATE = Right.USE, Right.AUDIT, Right.CONTENT, Right.OPERATE
 REVIEW, ANALYSE, ADMIN = Right.REVIEW, Right.ANALYSE, Right.ADMIN
-WITHOUT_RIGHTS: Final = {"Ledger.close", "Ledger.memory", "Ledger.describe"}
+WITHOUT_RIGHTS: Final = {"Ledger.close", "Ledger.memory", "Ledger.describe", *OFFERING}
 """They touch nothing of a tenant."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """What a call is made with: the ledger, two handles, a memory that bob may see, a folder."""
+    """
+    What a call is made with: the ledger, handles (``desk`` is alice's with an agent, in a session),
+    a memory that bob may see, a folder.
+    """
 
     ledger: Any
     alice: Any
     bob: Any
     nobody: Any
+    desk: Any
     tenant: str
     memory_id: UUID
     folder: Path
@@ -84,6 +90,13 @@ CALLS: Final = [
     call("Memory.history", lambda p: p.alice.history(p.memory_id), USE),
     call("Memory.history", lambda p: p.alice.history(p.memory_id, all_owners=True), AUDIT),
     call("Memory.list", lambda p: p.alice.list(), USE),
+    call("Memory.context", lambda p: p.alice.context("x"), USE),
+    call("Memory.get_tools", lambda p: p.alice.get_tools(), USE),
+    call("Memory.explain", lambda p: p.alice.explain(p.memory_id), USE),
+    call("Memory.explain", lambda p: p.alice.explain(p.memory_id, all_owners=True), AUDIT),
+    *(call(name, make, USE) for name, make in FINDING.items()),
+    *(Call(name, frozenset({USE}), make, finds=False) for name, make in MISSING.items()),
+    *(call(name, make, USE, OPERATE) for name, make in FOR_OTHERS.items()),
     call("Ledger.replay", lambda p: p.ledger.replay("stats", tenant=p.tenant), OPERATE),
     call("Ledger.reconcile", lambda p: p.ledger.reconcile("stats", tenant=p.tenant), OPERATE),
     call("Ledger.verify", lambda p: p.ledger.verify(tenant=p.tenant), AUDIT),
@@ -157,7 +170,9 @@ def methods(ledger: Ledger, memory: Memory) -> set[str]:
     for handle in (memory, ledger):
         name = type(handle).__name__
         found |= {f"{name}.{method}" for method in public(type(handle))}
-        for part, _ in inspect.getmembers(type(handle), lambda m: isinstance(m, property)):
+        for part, _ in inspect.getmembers(
+            type(handle), lambda m: isinstance(m, property | cached_property)
+        ):
             made = type(getattr(handle, part))
             if made.__module__.startswith("memoriale.adapters.library"):
                 found |= {f"{name}.{part}.{method}" for method in public(made)}
@@ -189,13 +204,16 @@ def placed(
 ) -> Place:
     alice, bob = (ledger.memory(tenant=tenant, user=u, rights=rights) for u in ("alice", "bob"))
     nobody = ledger.memory(tenant=tenant, rights=rights)
-    return Place(ledger, alice, bob, nobody, tenant, memory_id, folder)
+    desk = ledger.memory(tenant=tenant, user="alice", agent="clerk", session="s", rights=rights)
+    return Place(ledger, alice, bob, nobody, desk, tenant, memory_id, folder)
 
 
 def ready(case: Call, place: Place) -> None:
-    """What a call needs beforehand: only an invalidated memory can be reinstated."""
+    """What a call needs beforehand: only an invalidated memory can be reinstated, and so on."""
     if case.method == "Memory.reinstate":
         place.alice.invalidate(place.memory_id)
+    if case.method in FINDING:
+        prepare(case.method, place.desk)
 
 
 def made(case: Call, place: Place, rights: frozenset[Right]) -> None:
@@ -281,11 +299,9 @@ def test_an_awaited_call_is_refused_without_one_of_its_rights(
         limited = placed(
             place.ledger, place.tenant, place.memory_id, place.folder, ALL_RIGHTS - {right}
         )
-        alice, bob, nobody = (
-            AsyncMemory(memory, ledger.threads)
-            for memory in (limited.alice, limited.bob, limited.nobody)
-        )
-        awaited = Place(ledger, alice, bob, nobody, place.tenant, place.memory_id, place.folder)
+        names = ("alice", "bob", "nobody", "desk")
+        handles: Any = {n: AsyncMemory(getattr(limited, n), ledger.threads) for n in names}
+        awaited = replace(limited, ledger=ledger, **handles)
         answer = case.make(awaited)
         try:
             with pytest.raises(MissingRightError) as refused:

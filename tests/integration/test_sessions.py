@@ -11,7 +11,7 @@ from memoriale.adapters.application import conversations
 from memoriale.adapters.library.stores.sessions import SessionManager
 from memoriale.adapters.postgres.slice_ends import newest_rows
 from memoriale.domain.chat import ChatMessage
-from memoriale.domain.errors import InputError, RefusedError
+from memoriale.domain.errors import InputError, MissingRightError, RefusedError
 from memoriale.domain.record import Row
 from tests.fixtures.rooms import Room, answer, calling, said, told
 
@@ -232,3 +232,107 @@ def _events(room: Room, session: str) -> list[str]:
 
 def _index(room: Room) -> int:
     return room.manager().storage.services.log.head() - 1
+
+
+def test_a_users_sessions_are_listed(room: Room) -> None:
+    """Those opened for the user, the last opened first, page by page and as of then; neither
+    others' nor anonymous ones."""
+    alice, bob = room.manager(user="alice"), room.manager(user="bob")
+    for n in range(3):
+        alice.get_or_create_session(f"s/{n}")
+    bob.get_or_create_session("bob's")
+    room.manager().get_or_create_session("anonymous")
+    index = _index(room)
+    alice.update_state("s/0", {"step": 1})
+    alice.get_or_create_session("s/3")
+    listed = alice.list_sessions()
+    assert [entry.session_id for entry in listed] == ["s/3", "s/2", "s/1", "s/0"]
+    assert [entry.state for entry in listed] == [{}, {}, {}, {"step": 1}]
+    assert {entry.user_id for entry in listed} == {"alice"}
+    assert [e.session_id for e in alice.list_sessions(limit=2, before=listed[1].index)] == [
+        "s/1",
+        "s/0",
+    ]
+    then = alice.list_sessions(as_of=index)
+    assert [(entry.session_id, entry.state) for entry in then] == [
+        ("s/2", {}),
+        ("s/1", {}),
+        ("s/0", {}),
+    ]
+    assert [entry.session_id for entry in bob.list_sessions()] == ["bob's"]
+    assert room.manager(user="carol").list_sessions() == []
+    assert [e.session_id for e in room.manager().list_sessions("bob")] == ["bob's"]
+    with pytest.raises(MissingRightError):
+        room.manager(rights=["use"]).list_sessions("bob")
+    for limit, before in ((0, None), (1001, None), (1, -1)):
+        with pytest.raises(InputError):
+            alice.list_sessions(limit=limit, before=before)
+    with pytest.raises(InputError, match="user_id"):
+        room.manager().list_sessions()
+
+
+def test_many_sessions_are_listed_in_pages(room: Room) -> None:
+    """A list reads on until it is full, whatever other branches hold in between."""
+    alice = room.manager(user="alice")
+    alice.get_or_create_session("first")
+    branch = SessionManager(alice.storage.fork("side"))
+    for n in range(40):
+        branch.get_or_create_session(f"side {n}")
+    assert [entry.session_id for entry in alice.list_sessions()] == ["first"]
+    everything = [entry.session_id for entry in branch.list_sessions()]
+    assert everything == [*(f"side {n}" for n in reversed(range(40))), "first"]
+    assert [e.session_id for e in branch.list_sessions(limit=3)] == everything[:3]
+
+
+def test_a_users_own_sessions_go_on_on_the_users_branch(room: Room) -> None:
+    """On a branch that a user forked, that user's sessions go on: messages, state, new sessions
+    and summaries; recall and lists of the branch see them, those of main do not."""
+    manager = room.manager(user="alice", session="s")
+    manager.get_or_create_session()
+    manager.append_messages(None, said("tea on main"))
+    handle = manager.storage.fork("mine")
+    branch = handle.sessions
+    branch.append_messages(None, said("coffee on the branch"))
+    branch.update_state(None, {"on": "branch"})
+    branch.get_or_create_session("new")
+    branch.append_messages("new", said("a new talk"))
+    summary = handle.summaries.summarize("s", branch.get_history())
+    assert summary is not None
+    assert told(branch.get_history()) == ["tea on main", "coffee on the branch"]
+    assert [e.session_id for e in branch.list_sessions()] == ["new", "s"]
+    found = {hit.content for hit in handle.recall("coffee", kinds=["message"])}
+    assert "coffee on the branch" in found
+    listed = {memory.content for memory in handle.list().memories}
+    assert {"tea on main", "coffee on the branch"} <= listed
+    (message, *_) = (m for m in handle.list().memories if m.content == "coffee on the branch")
+    handle.correct(message.memory_id, "cocoa on the branch")
+    assert told(branch.get_history())[-1] == "cocoa on the branch"
+    assert told(manager.get_history()) == ["tea on main"]
+    assert {memory.content for memory in manager.storage.list().memories} == {"tea on main"}
+
+
+def test_other_sessions_stay_off_a_users_branch(room: Room) -> None:
+    """On a user's branch nothing is stored in a session of somebody else's, nor another user's
+    words in an anonymous one, nor anything of an agent's."""
+    room.manager(user="bob", session="bob's").get_or_create_session()
+    alice = room.ledger.memory(tenant=room.tenant, user="alice", session="bob's", agent="desk")
+    branch = alice.fork("mine")
+    head = _index(room)
+    for owner in ("session", "agent"):
+        with pytest.raises(RefusedError) as refused:
+            branch.remember("x", kind="note", owner=owner)
+        assert refused.value.code == "wrong_branch"
+    with pytest.raises(InputError, match="no session"):
+        branch.sessions.append_messages("bob's", said("x"))
+    with pytest.raises(RefusedError):
+        branch.sessions.get_or_create_session("bob's")
+    assert _index(room) == head
+    nobody = room.manager(session="open")
+    nobody.get_or_create_session()
+    bob = room.ledger.memory(tenant=room.tenant, user="bob", session="open")
+    theirs = bob.remember("bob's words", kind="note", owner="session", visibility="tenant")
+    mine = room.ledger.memory(tenant=room.tenant, user="alice", session="open").fork("open too")
+    mine.remember("my words", kind="note", owner="session")
+    with pytest.raises(RefusedError) as refused:
+        mine.correct(theirs.memory_id, "changed")
+    assert refused.value.code == "wrong_branch"

@@ -21,7 +21,7 @@ class Background:
     done now. What it does not come to is in the ledger: ``jobs run`` or another process does it.
 
     Args:
-        jobs: The tenant's.
+        jobs: Gives the tenant's.
         handlers: Gives what is done by type of job.
         concerns: Whether a job that was not added is the caller's too; another's is left alone,
             because the caller's model would read what it holds.
@@ -30,7 +30,7 @@ class Background:
 
     def __init__(
         self,
-        jobs: Jobs,
+        jobs: Callable[[], Jobs],
         handlers: Callable[[], Mapping[str, Handler]],
         concerns: Callable[[Job], bool],
         ended: Callable[[Job], None],
@@ -67,7 +67,7 @@ class Background:
             time.sleep(_PAUSE)
         with self._lock:
             mine = set(self._mine)
-        return [job for job in map(self._jobs.get, mine) if job.status in OPEN]
+        return [job for job in map(self._jobs().get, mine) if job.status in OPEN]
 
     def _is_own(self, job: Job) -> bool:
         with self._lock:
@@ -77,7 +77,7 @@ class Background:
     def _work(self) -> None:
         while True:
             try:
-                done = self._jobs.run_due(self._handlers(), only=self._is_own)
+                done = self._jobs().run_due(self._handlers(), only=self._is_own)
             except MemorialeError:
                 # The jobs are in the ledger; whoever runs jobs next takes them up.
                 _log.exception("background work stopped")
@@ -85,7 +85,7 @@ class Background:
             for job in done:
                 self._ended(job)
             with self._lock:
-                left = {i for i in self._mine if self._jobs.get(i).status in OPEN}
+                left = {i for i in self._mine if self._jobs().get(i).status in OPEN}
                 self._mine = left
                 if not done:
                     return

@@ -61,7 +61,11 @@ class EntityMemory(EntityReading):
         self,
         user_id: str | None = None,
         entity: NewEntity | Mapping[str, Any] | None = None,
-        **provenance: Any,
+        *,
+        source: str = "manual",
+        model: str | None = None,
+        prompt_version: str | None = None,
+        source_run: str | None = None,
     ) -> Entity:
         """
         Makes an entity or adds to it, in one append; see ``UpsertEntities``.
@@ -69,12 +73,19 @@ class EntityMemory(EntityReading):
         Args:
             user_id: Whose; default: the handle's user.
             entity: ``name`` and ``entity_type``, and what else ``NewEntity`` has.
-            **provenance: As for ``upsert_entities``.
+            source, model, prompt_version, source_run: As for ``upsert_entities``.
 
         Returns:
             The entity after it.
         """
-        return self.upsert_entities(user_id, [parsed("entity", NewEntity, entity)], **provenance)[0]
+        return self.upsert_entities(
+            user_id,
+            [parsed("entity", NewEntity, entity)],
+            source=source,
+            model=model,
+            prompt_version=prompt_version,
+            source_run=source_run,
+        )[0]
 
     def upsert_entities(
         self,

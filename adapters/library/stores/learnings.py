@@ -16,6 +16,7 @@ from memoriale.domain.events import ReasonCode
 from memoriale.domain.fields import choice, parse_id
 from memoriale.domain.keys import Subject
 from memoriale.domain.memory import MemoryState, Status
+from memoriale.domain.principal import Right
 from memoriale.domain.rendering import bullet
 from memoriale.domain.steps import Make
 from memoriale.domain.stores.context import Section, line_of
@@ -200,6 +201,7 @@ class LearnedKnowledge(ScopedStore):
             UnavailableError: View or embedder cannot be used; nothing was stored.
         """
         memory = self._caller(user_id, agent_name, tenant_id)
+        memory.allow("learning.retire", Right.USE)
         by = parse_id("superseded_by", superseded_by)
         found = similar_learnings(memory, query, check_unit("threshold", threshold), wait)
         if not found:

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from memoriale.adapters.application.reading import AsOf
 from memoriale.adapters.extraction.graphs import GRAPH
 from memoriale.adapters.extraction.handlers import known_handlers
 from memoriale.adapters.extraction.jobs import OWN_GRAPH, request_extraction
@@ -16,12 +15,10 @@ from memoriale.adapters.library.stores.corrections import told
 from memoriale.adapters.library.stores.curator import Curator
 from memoriale.adapters.library.stores.keeping import Keeping
 from memoriale.adapters.library.stores.parsing import parsed
-from memoriale.adapters.tokens import default_counter
 from memoriale.domain.chat import ChatMessage, ModelProvider
 from memoriale.domain.errors import InputError
 from memoriale.domain.jobs import Job, JobStatus
 from memoriale.domain.principal import Principal
-from memoriale.domain.stores.context import Context, build_context
 from memoriale.domain.stores.corrections import Correction
 from memoriale.domain.stores.sessions import Session
 from memoriale.domain.text import shown
@@ -66,24 +63,22 @@ class MemoryManager(Keeping):
     def __init__(
         self, config: UnifiedMemoryConfig | Mapping[str, Any] | None = None, **fields: Any
     ) -> None:
-        self.config = parse_config(fields if config is None else config)
-        self.storage = self.config.storage
-        tenant = self.storage.principal.tenant
-        if self.config.tenant_id not in (None, tenant):
+        checked = parse_config(fields if config is None else config)
+        tenant = checked.storage.principal.tenant
+        if checked.tenant_id not in (None, tenant):
             raise InputError(
-                f"config.tenant_id is {shown(self.config.tenant_id)!r}; the handle's tenant is "
+                f"config.tenant_id is {shown(checked.tenant_id)!r}; the handle's tenant is "
                 f"{tenant!r}.",
                 code="wrong_tenant",
                 field="config.tenant_id",
-                value=shown(self.config.tenant_id),
+                value=shown(checked.tenant_id),
                 allowed=tenant,
             )
-        super().__init__(self.config, self._recorded, self._retired)
+        super().__init__(checked, self._recorded, self._retired)
         self.curator = Curator(self.storage)
         self._model = self.config.model
-        self._counter = self.config.token_counter or default_counter()
         self._background = Background(
-            self.storage.services.jobs,
+            lambda: self.storage.services.jobs,
             lambda: known_handlers(self._handle, self._language_model, self.own_graph()),
             self._concerns,
             self._ended,
@@ -134,54 +129,6 @@ class MemoryManager(Keeping):
     ) -> None:
         """See ``SessionManager.update_state``."""
         self.session_manager.update_state(session_id, patch, user_id)
-
-    def build_context(
-        self,
-        session_id: str | None = None,
-        user_id: str | None = None,
-        current_input: str | None = None,
-        agent_name: str | None = None,
-        *,
-        as_of: AsOf = None,
-    ) -> str:
-        """The text of ``context``."""
-        found = self.context(session_id, user_id, current_input, agent_name, as_of=as_of)
-        return found.text
-
-    def context(
-        self,
-        session_id: str | None = None,
-        user_id: str | None = None,
-        current_input: str | None = None,
-        agent_name: str | None = None,
-        *,
-        as_of: AsOf = None,
-    ) -> Context:
-        """
-        What a model is to know: one fenced block with a section for each store, within the budget.
-        The access log keeps which memories it told.
-
-        Args:
-            session_id: Whose summaries; without one there are none.
-            user_id: Whose facts, profile and so on; without one there are none.
-            current_input: What the user says now; learnings, corrections, the graph and
-                procedures need it.
-            agent_name: Whose decisions; without one there are none.
-            as_of: As then: an index or a time.
-        """
-        sections = self.sections(session_id, user_id, current_input, agent_name, as_of)
-        budget = self.config.context_budget
-        found = build_context(
-            sections,
-            self._counter.count,
-            max_tokens=budget.max_tokens,
-            priorities=budget.priorities,
-        )
-        if found.memories:
-            memory = self._acting(user_id, agent_name, session_id)
-            index = memory.services.reading.pin(as_of).index
-            memory.given("context", found.memories, index=index, as_of=as_of)
-        return found
 
     def after_run(
         self,

@@ -1,6 +1,7 @@
 """``SessionManager``: conversations with their history and their state."""
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any, Final
 
 from memoriale.adapters.application.reading import AsOf
@@ -8,6 +9,7 @@ from memoriale.adapters.library.memory import Memory
 from memoriale.adapters.library.stores.entering import Entered, SessionStore
 from memoriale.adapters.library.stores.parsing import parsed
 from memoriale.adapters.tokens import default_counter
+from memoriale.domain.branches import NO_LIMIT
 from memoriale.domain.chat import ChatMessage
 from memoriale.domain.commands import Remember
 from memoriale.domain.errors import InputError
@@ -19,6 +21,7 @@ from memoriale.domain.stores.sessions import (
     MAX_MESSAGES,
     MESSAGE,
     Session,
+    SessionEntry,
     Window,
     content_of,
     fallen_out,
@@ -29,6 +32,8 @@ from memoriale.domain.tokens import TokenCounter, turn_tokens
 from memoriale.domain.values import check_whole
 
 MOST: Final = 100_000
+_LISTED: Final = 50
+_MOST_LISTED: Final = 1_000
 
 Turns = Sequence[ChatMessage | Mapping[str, Any]]
 
@@ -104,6 +109,51 @@ class SessionManager(SessionStore):
         """
         entered = self._entered(self._named(session_id, user_id), "session.show", as_of)
         return None if entered is None else self._session(entered, as_of)
+
+    def list_sessions(
+        self,
+        user_id: str | None = None,
+        *,
+        limit: int = _LISTED,
+        before: int | None = None,
+        as_of: AsOf = None,
+    ) -> list[SessionEntry]:
+        """
+        The sessions that were opened for a user, the last opened first.
+
+        Args:
+            user_id: Whose; default: the handle's user. Anonymous sessions are in no list.
+            limit: How many at most, 1..1000.
+            before: ``index`` of the last entry of the page before; None for the first page.
+            as_of: As then: an index or a time.
+        """
+        check_whole("limit", limit, 1, _MOST_LISTED)
+        first = NO_LIMIT if before is None else check_whole("before", before, 0, NO_LIMIT)
+        memory = self._as(user=user_id)
+        memory.allow("session.list", Right.USE)
+        services = memory.services
+        identities = services.log.identities
+        user = identities.find(self._owner(memory, "user"))
+        if user is None:
+            return []
+        pin = services.reading.pin(as_of)
+        found = services.conversations.of_user(
+            user.pseudonym, memory.branch_view(), pin.index, first
+        )
+        listed = [*islice(found, limit)]
+        names = identities.names([session.owner for _, session in listed])
+        return [
+            SessionEntry(
+                session_id=names[session.owner].id,
+                user_id=memory.principal.user,
+                state=session.state,
+                created_at=session.opened_at,
+                updated_at=session.changed_at,
+                index=index,
+            )
+            for index, session in listed
+            if session.owner in names
+        ]
 
     def append_messages(
         self,

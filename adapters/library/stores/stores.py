@@ -1,7 +1,7 @@
 """The stores of a manager, made from its configuration."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from pydantic import BaseModel
@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from memoriale.adapters.application.reading import AsOf
 from memoriale.adapters.library.memory import Memory
 from memoriale.adapters.library.stores.base import Store
-from memoriale.adapters.library.stores.config import UnifiedMemoryConfig, part
+from memoriale.adapters.library.stores.config import UnifiedMemoryConfig, parse_config, part
 from memoriale.adapters.library.stores.corrections import CorrectionStore
 from memoriale.adapters.library.stores.decisions import DecisionLog
 from memoriale.adapters.library.stores.entities import EntityMemory
@@ -21,6 +21,7 @@ from memoriale.adapters.library.stores.procedures import ProcedureMemory
 from memoriale.adapters.library.stores.profile import UserProfile
 from memoriale.adapters.library.stores.sessions import SessionManager
 from memoriale.adapters.library.stores.summaries import Summaries
+from memoriale.adapters.tokens import default_counter
 from memoriale.domain.chat import ModelProvider
 from memoriale.domain.stores.configs import (
     CorrectionsConfig,
@@ -30,12 +31,27 @@ from memoriale.domain.stores.configs import (
     UserFactsConfig,
     UserProfileConfig,
 )
-from memoriale.domain.stores.context import Section
+from memoriale.domain.stores.context import Context, Section, build_context
 from memoriale.domain.stores.corrections import Correction
 from memoriale.domain.stores.entities import EntityConfig
 from memoriale.domain.stores.graph import GraphMemoryConfig, GraphMemoryFeatureConfig, GraphStore
 from memoriale.domain.stores.procedures import ProceduresConfig
 from memoriale.domain.stores.summaries import SummaryConfig
+
+_SWITCHES: Final = frozenset(
+    {
+        "user_facts",
+        "user_profile",
+        "entities",
+        "decisions",
+        "learnings",
+        "corrections",
+        "graph",
+        "procedures",
+        "file_memory",
+    }
+)
+"""The stores that are off unless a configuration switches them on."""
 
 
 class Stores(Store):
@@ -53,10 +69,11 @@ class Stores(Store):
     def __init__(
         self,
         config: UnifiedMemoryConfig,
-        recorded: Callable[[Correction], None],
-        retired: Callable[[list[UUID], Correction], None],
+        recorded: Callable[[Correction], None] | None = None,
+        retired: Callable[[list[UUID], Correction], None] | None = None,
     ) -> None:
         super().__init__(config.storage)
+        self.config = config
         storage, counter = config.storage, config.token_counter
         self.session_manager = SessionManager(
             storage,
@@ -134,6 +151,55 @@ class Stores(Store):
             if arguments is not None and name in self._on
         ]
 
+    def build_context(
+        self,
+        session_id: str | None = None,
+        user_id: str | None = None,
+        current_input: str | None = None,
+        agent_name: str | None = None,
+        *,
+        as_of: AsOf = None,
+    ) -> str:
+        """The text of ``context``."""
+        found = self.context(session_id, user_id, current_input, agent_name, as_of=as_of)
+        return found.text
+
+    def context(
+        self,
+        session_id: str | None = None,
+        user_id: str | None = None,
+        current_input: str | None = None,
+        agent_name: str | None = None,
+        *,
+        as_of: AsOf = None,
+    ) -> Context:
+        """
+        What a model is to know: one fenced block with a section for each store, within the budget.
+        The access log keeps which memories it told.
+
+        Args:
+            session_id: Whose summaries; without one there are none.
+            user_id: Whose facts, profile and so on; without one there are none.
+            current_input: What the user says now; learnings, corrections, the graph and
+                procedures need it.
+            agent_name: Whose decisions; without one there are none.
+            as_of: As then: an index or a time.
+        """
+        sections = self.sections(session_id, user_id, current_input, agent_name, as_of)
+        budget = self.config.context_budget
+        counter = self.config.token_counter or default_counter()
+        found = build_context(
+            sections,
+            counter.count,
+            max_tokens=budget.max_tokens,
+            priorities=budget.priorities,
+        )
+        if found.memories:
+            memory = self._acting(user_id, agent_name, session_id)
+            index = memory.services.reading.pin(as_of).index
+            memory.given("context", found.memories, index=index, as_of=as_of)
+        return found
+
     def extractor_configs(self) -> dict[str, Mapping[str, Any]]:
         """Arguments of the stores that extraction makes, by extractor."""
         found: dict[str, Mapping[str, Any]] = {}
@@ -206,6 +272,21 @@ class Stores(Store):
         if config is not None:
             given = {n: getattr(config, n) for n in type(config).model_fields}
             self._on[name] = store(self.storage, **given)
+
+
+def every_store(storage: Memory, budget: Mapping[str, Any]) -> UnifiedMemoryConfig:
+    """
+    A configuration in which every store is on with its defaults.
+
+    Args:
+        storage: A memory handle.
+        budget: Fields of ``ContextBudgetConfig``.
+
+    Raises:
+        InputError: The first field that is wrong.
+    """
+    on = dict.fromkeys(_SWITCHES, True)
+    return parse_config({"storage": storage, "context_budget": budget, **on})
 
 
 def _graph_config(
