@@ -153,6 +153,7 @@ class AsyncLearnedKnowledge(AsyncStore[LearnedKnowledge]):
     prune_learnings = awaited(LearnedKnowledge.prune_learnings)
     get_context_string = awaited(LearnedKnowledge.get_context_string)
     get_tools = offering(LearnedKnowledge.get_tools)
+    reconcile = awaited(LearnedKnowledge.reconcile)
 
 
 class AsyncCorrectionStore(AsyncStore[CorrectionStore]):
@@ -167,6 +168,7 @@ class AsyncCorrectionStore(AsyncStore[CorrectionStore]):
     get_stats = awaited(CorrectionStore.get_stats)
     get_context_string = awaited(CorrectionStore.get_context_string)
     get_tools = offering(CorrectionStore.get_tools)
+    reconcile = awaited(CorrectionStore.reconcile)
 
 
 class AsyncProcedureMemory(AsyncStore[ProcedureMemory]):
@@ -179,6 +181,7 @@ class AsyncProcedureMemory(AsyncStore[ProcedureMemory]):
     get_context_string = awaited(ProcedureMemory.get_context_string)
     clear = awaited(ProcedureMemory.clear)
     get_tools = offering(ProcedureMemory.get_tools)
+    reconcile = awaited(ProcedureMemory.reconcile)
 
 
 class AsyncSummaries(AsyncStore[Summaries]):
@@ -247,3 +250,4 @@ class AsyncCurator(AsyncStore[Curator]):
     deduplicate = awaited(Curator.deduplicate)
     consolidate = awaited(Curator.consolidate)
     clear_all = awaited(Curator.clear_all)
+    reconcile = awaited(Curator.reconcile)

@@ -17,7 +17,7 @@ from memoriale.adapters.library.ledger import Ledger
 from memoriale.adapters.library.memory import Memory
 from memoriale.domain.errors import InputError, MissingRightError
 from memoriale.domain.principal import ALL_RIGHTS, Right
-from tests.fixtures.store_calls import FINDING, FOR_OTHERS, MISSING, OFFERING, prepare
+from tests.fixtures.store_calls import FINDING, FOR_OTHERS, MISSING, OFFERING, REPAIRING, prepare
 from tests.fixtures.surfaces import public
 
 USE, AUDIT, CONTENT, OPERATE = Right.USE, Right.AUDIT, Right.CONTENT, Right.OPERATE
@@ -97,6 +97,7 @@ CALLS: Final = [
     *(call(name, make, USE) for name, make in FINDING.items()),
     *(Call(name, frozenset({USE}), make, finds=False) for name, make in MISSING.items()),
     *(call(name, make, USE, OPERATE) for name, make in FOR_OTHERS.items()),
+    *(call(name, make, OPERATE) for name, make in REPAIRING.items()),
     call("Ledger.replay", lambda p: p.ledger.replay("stats", tenant=p.tenant), OPERATE),
     call("Ledger.reconcile", lambda p: p.ledger.reconcile("stats", tenant=p.tenant), OPERATE),
     call("Ledger.verify", lambda p: p.ledger.verify(tenant=p.tenant), AUDIT),
