@@ -97,6 +97,7 @@ class AsyncUserFacts(AsyncStore[UserFacts]):
     get_context_string = awaited(UserFacts.get_context_string)
     as_tool = offering_one(UserFacts.as_tool)
     get_tools = offering(UserFacts.get_tools)
+    extract_and_store = awaited(UserFacts.extract_and_store)
 
 
 class AsyncUserProfile(AsyncStore[UserProfile]):
@@ -108,6 +109,7 @@ class AsyncUserProfile(AsyncStore[UserProfile]):
     get_context_string = awaited(UserProfile.get_context_string)
     as_tool = offering_one(UserProfile.as_tool)
     get_tools = offering(UserProfile.get_tools)
+    extract_and_update = awaited(UserProfile.extract_and_update)
 
 
 class AsyncEntityMemory(AsyncStore[EntityMemory]):
@@ -126,6 +128,7 @@ class AsyncEntityMemory(AsyncStore[EntityMemory]):
     delete_entity = awaited(EntityMemory.delete_entity)
     clear = awaited(EntityMemory.clear)
     get_tools = offering(EntityMemory.get_tools)
+    extract_entities = awaited(EntityMemory.extract_entities)
 
 
 class AsyncDecisionLog(AsyncStore[DecisionLog]):
@@ -153,6 +156,7 @@ class AsyncLearnedKnowledge(AsyncStore[LearnedKnowledge]):
     prune_learnings = awaited(LearnedKnowledge.prune_learnings)
     get_context_string = awaited(LearnedKnowledge.get_context_string)
     get_tools = offering(LearnedKnowledge.get_tools)
+    extract_learnings = awaited(LearnedKnowledge.extract_learnings)
     reconcile = awaited(LearnedKnowledge.reconcile)
 
 
@@ -181,6 +185,7 @@ class AsyncProcedureMemory(AsyncStore[ProcedureMemory]):
     get_context_string = awaited(ProcedureMemory.get_context_string)
     clear = awaited(ProcedureMemory.clear)
     get_tools = offering(ProcedureMemory.get_tools)
+    extract_procedures = awaited(ProcedureMemory.extract_procedures)
     reconcile = awaited(ProcedureMemory.reconcile)
 
 
@@ -230,6 +235,7 @@ class AsyncGraphMemory(AsyncStore[GraphMemory]):
     get_store = awaited(GraphMemory.get_store)
     get_context_string = awaited(GraphMemory.get_context_string)
     get_tools = offering(GraphMemory.get_tools)
+    extract_from_conversation = awaited(GraphMemory.extract_from_conversation)
 
 
 class AsyncSessionManager(AsyncStore[SessionManager]):

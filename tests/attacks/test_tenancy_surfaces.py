@@ -73,7 +73,8 @@ def attack(ledger: Ledger, target: Victim, tenant: str, folder: Path) -> Attack:
     for number in range(20):
         mallory.remember(f"{QUESTION} of mallory {number}")
     nobody = ledger.memory(tenant=tenant, rights=rights)
-    place = Place(ledger, mallory, mallory, nobody, tenant, target.memory_id, folder)
+    desk = ledger.memory(tenant=tenant, rights=rights, agent="desk", session="desk", **who)
+    place = Place(ledger, mallory, mallory, nobody, desk, tenant, target.memory_id, folder)
     return Attack(target, mallory, place, target.secrets(log_ids=not within))
 
 
@@ -115,7 +116,10 @@ def test_no_awaited_method_tells_a_neighbour_anything(attacks: dict[str, Attack]
             ledger = AsyncLedger(partial(_open, made))
             await ledger.__aenter__()
             alice = AsyncMemory(made.mallory, ledger.threads)
-            place = replace(made.place, ledger=ledger, alice=alice, bob=alice, nobody=alice)
+            desk = AsyncMemory(made.place.desk, ledger.threads)
+            place = replace(
+                made.place, ledger=ledger, alice=alice, bob=alice, nobody=alice, desk=desk
+            )
             for case in CALLS:
                 if name == "owner" and of_tenant(case):
                     continue

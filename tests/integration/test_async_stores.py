@@ -23,7 +23,7 @@ from tests.fixtures.scripted import Scripted
 from tests.fixtures.surfaces import public
 
 STORES = [*inspect.getmembers(Memory, lambda member: isinstance(member, cached_property))]
-OF_MANAGER = {"active", "extractor_configs", "is_extracted", "sections"}
+OF_MANAGER = {"active", "extractor_configs", "is_extracted", "own_graph", "sections"}
 """Methods of the manager that are there for other surfaces of the package."""
 
 

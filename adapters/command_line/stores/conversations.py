@@ -278,8 +278,9 @@ def explain(
 def _model(run: Invocation) -> "ModelProvider | None":
     from memoriale.adapters.language_models.factory import NONE, make_model
 
-    name = run.settings.model
-    return None if name == NONE else make_model(name)
+    settings = run.settings
+    none = settings.model == NONE
+    return None if none else make_model(settings.model, settings.openai_endpoint)
 
 
 def _weight(text: str) -> tuple[str, float]:
