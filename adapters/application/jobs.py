@@ -125,6 +125,21 @@ class Jobs:
             )
         return job
 
+    def begun(self, job_id: UUID) -> tuple[Work, int]:
+        """
+        The work of a job's last attempt, and the index at which it began.
+
+        Raises:
+            InputError: There is no such job, or nobody began to work on it.
+        """
+        events = list(self._log.mapper.decode(self._log.reader.stream(job_id)))
+        job = self.get(job_id)
+        started = [one.index for one in events if isinstance(one.event, JobStarted)]
+        if not started:
+            raise _cannot("compared", job, [JobStatus.COMPLETED.value])
+        principal = self._acting(job)
+        return Work(job, principal, self._branch(job, principal)), started[-1]
+
     def open(self) -> list[Job]:
         """The jobs that are still to be done, those asked for first at the front."""
         with self._lock:
@@ -247,7 +262,7 @@ class Jobs:
             locks.release(key)
 
     def _attempt(self, job: Job, handler: Handler) -> None:
-        principal = Principal(tenant=self._log.tenant, **job.principal, purpose="job")  # type: ignore[arg-type]
+        principal = self._acting(job)
         attempt = job.attempts + 1
         job = self._append(
             principal, job, JobStarted(header=JobAttemptHeader(attempt=attempt), body=Body())
@@ -276,6 +291,9 @@ class Jobs:
         )
         told = type(error).__name__ if known is None else known.message
         return JobFailed(header=header, body=Body(reason=told))
+
+    def _acting(self, job: Job) -> Principal:
+        return Principal(tenant=self._log.tenant, **job.principal, purpose="job")  # type: ignore[arg-type]
 
     def _branch(self, job: Job, principal: Principal) -> BranchView:
         assert job.columns.branch is not None

@@ -170,6 +170,8 @@ class AsyncLedgerJobs:
     cancel = awaited(LedgerJobs.cancel)
     retry = awaited(LedgerJobs.retry)
     run = awaited(LedgerJobs.run)
+    worker = awaited(LedgerJobs.worker)
+    compare = awaited(LedgerJobs.compare)
     list = awaited(LedgerJobs.list)
 
 

@@ -3,19 +3,25 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from memoriale.adapters.application.presenting import as_json
 from memoriale.adapters.composition import Tenant
 from memoriale.adapters.library.memory import Memory
 from memoriale.domain.chat import ModelProvider
+from memoriale.domain.errors import InputError
 from memoriale.domain.fields import choice, parse_id
 from memoriale.domain.jobs import Job, JobStatus
 from memoriale.domain.principal import Principal, Right
 from memoriale.domain.values import check_whole
 
+if TYPE_CHECKING:
+    from memoriale.adapters.extraction.comparing import ReplyComparison
+
 _MOST = 10_000
+Work = Callable[[], "list[JobRecord]"]
+"""Works on one job that is due, if there is one, and returns it as it stands then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +104,55 @@ class LedgerJobs:
         services = self._allowed(tenant, "jobs.run")
         done = services.jobs.run_due(known_handlers(self._memory, self._model), limit=limit)
         return [_record(job) for job in done]
+
+    def compare(
+        self, job_id: UUID | str, *, tenant: str, model: ModelProvider | None = None
+    ) -> "ReplyComparison":
+        """
+        Asks a language model once more what a job of extraction asked: the same conversation with
+        the same version of the prompt and what was known then. Nothing is stored.
+
+        Args:
+            job_id: A completed job of extraction.
+            tenant: Whose.
+            model: Default: that of the settings.
+
+        Raises:
+            InputError: No such job, one that holds no reply, or no model.
+            UnavailableError: The model gave no reply, or one that cannot be used.
+        """
+        from memoriale.adapters.extraction.comparing import compare
+
+        services = self._allowed(tenant, "jobs.compare")
+        work, started = services.jobs.begun(parse_id("job_id", job_id))
+        memory = self._memory(work.principal, work.branch.branch.name or "main")
+        return compare(work, started, memory, model or self._model())
+
+    def worker(self, *, tenant: str) -> Work:
+        """
+        What works on a due job whenever it is called, for those who do so all the time: the
+        right is asked for once, and the language model is made once. Without a model, what needs
+        one is left to others.
+
+        Args:
+            tenant: Whose.
+
+        Raises:
+            InputError: The model of the settings cannot be made.
+        """
+        from memoriale.adapters.extraction.handlers import known_handlers
+        from memoriale.adapters.library.stores.job_handlers import handlers
+
+        services = self._allowed(tenant, "jobs.run")
+        try:
+            model = self._model()
+        except InputError as error:
+            if error.code != "no_model":
+                raise
+            done = handlers(self._memory)
+        else:
+            done = known_handlers(self._memory, lambda: model)
+        return lambda: [_record(job) for job in services.jobs.run_due(done, limit=1)]
 
     def list(self, *, tenant: str, status: str | None = None, limit: int = 50) -> list[JobRecord]:
         """

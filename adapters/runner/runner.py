@@ -1,4 +1,4 @@
-"""``Runner``: keeps views posted and logs sealed, beside other runners."""
+"""``Runner``: keeps views posted, logs sealed and jobs done, beside other runners."""
 
 import os
 import threading
@@ -12,6 +12,7 @@ from memoriale.adapters.library.ledger import Ledger
 from memoriale.adapters.postgres.locks import AdvisoryLocks
 from memoriale.adapters.runner.duty import Duty, Health
 from memoriale.adapters.runner.sealing import SealingWorker
+from memoriale.adapters.runner.working import JobsWorker
 from memoriale.domain.errors import InputError, MemorialeError
 
 _NAP: Final = 0.5
@@ -30,14 +31,20 @@ class Runner:
     It also seals the memory and access logs of these tenants, at most a second or a thousand
     events after they were written.
 
-    Use it as a context, or call ``start`` and ``stop``. One thread for each view name, and one
-    that seals.
+    And it works on their jobs: extraction, summaries, retiring what a correction contradicts. One
+    runner of all works on a job, and another takes it up when that one dies. What needs a
+    language model is left to runners that have one (``MEMORIALE_MODEL``). That needs the right
+    ``operate``.
+
+    Use it as a context, or call ``start`` and ``stop``. One thread for each view name, one that
+    seals, and one that works on jobs.
 
     Args:
         ledger: An open ledger; it stays open as long as the runner runs.
         tenants: Whose views.
         views: ``recall``, ``stats`` or both.
         seal: Whether to seal.
+        jobs: Whether to work on jobs.
 
     Raises:
         InputError: No tenant, or an unknown view.
@@ -50,6 +57,7 @@ class Runner:
         tenants: Sequence[str],
         views: Sequence[str] = VIEW_NAMES,
         seal: bool = True,
+        jobs: bool = True,
     ) -> None:
         if not tenants or isinstance(tenants, str):
             raise InputError("give a list of tenants.", code="missing", field="tenants")
@@ -65,9 +73,11 @@ class Runner:
         names = sorted({*tenants})
         self._sealing = SealingWorker(ledger, names)
         self._posting = [_Worker(ledger, names, view) for view in sorted({*views})]
-        self._workers: list[_Worker | SealingWorker] = [
+        self._jobs = JobsWorker(ledger, names)
+        self._workers: list[_Worker | SealingWorker | JobsWorker] = [
             *self._posting,
             *([self._sealing] if seal else []),
+            *([self._jobs] if jobs else []),
         ]
 
     def start(self) -> None:
@@ -76,12 +86,14 @@ class Runner:
 
         Raises:
             UnavailableError: The database or the home cannot be used.
+            InputError: The language model of the settings cannot be made.
+            MissingRightError: The right to work on jobs is missing.
         """
         for worker in self._workers:
             worker.start()
 
     def stop(self) -> None:
-        """Finishes the batches at hand, and hands over to another runner at once."""
+        """Finishes the batches and the job at hand, and hands over to another runner at once."""
         for worker in self._workers:
             worker.ask_to_stop()
         for worker in self._workers:
@@ -94,6 +106,10 @@ class Runner:
     def unsealed(self) -> dict[str, MemorialeError]:
         """By tenant and kind of log why the last try to seal it failed; empty when all is well."""
         return dict(self._sealing.problems)
+
+    def undone(self) -> dict[str, MemorialeError]:
+        """By tenant why the last look at its jobs failed; empty when all is well."""
+        return dict(self._jobs.problems)
 
     def __enter__(self) -> Self:
         self.start()

@@ -12,11 +12,11 @@ import typer
 
 from memoriale.adapters.command_line.app import app
 from memoriale.adapters.command_line.running import run
-from memoriale.adapters.extraction.jobs import request_extraction
+from memoriale.adapters.extraction.jobs import extraction_handlers, request_extraction
 from memoriale.adapters.library.ledger import Ledger
 from memoriale.adapters.notes.verifier_keys import Algorithm, VerifierKey
 from memoriale.domain.principal import ALL_RIGHTS, Right
-from tests.fixtures.language_models import SILENT
+from tests.fixtures.language_models import SILENT, silent
 from tests.fixtures.ledger import HASHING
 from tests.fixtures.postgres import Database
 from tests.fixtures.sealing import sealed
@@ -163,6 +163,7 @@ ROWS: Final = [
     row("jobs cancel", "{job}", rights="operate", user=None),
     row("jobs retry", "{cancelled}", rights="operate", user=None),
     row("jobs run", rights="operate", user=None),
+    row("jobs compare", "{done}", rights="operate", user=None),
 ]
 NAMES: Final = [f"{r.command} {'+'.join(sorted(r.rights))}" for r in ROWS]
 NEEDED: Final = [
@@ -217,10 +218,13 @@ def stored(ledger: Ledger, tenant: str) -> dict[str, str]:
     decision = memory.decisions.log_decision(
         decision={"decision": "x", "reasoning": "y", "decision_type": "z"}
     )
+    done = request_extraction(memory, ["facts"], [])[0]
+    handlers = extraction_handlers(lambda principal, branch: memory.rebound(principal), silent)
+    ledger.tenant(tenant).jobs.run_due(handlers)
     jobs = [request_extraction(memory, ["facts"], [])[0] for _ in range(2)]
     ledger.jobs.cancel(jobs[1], tenant=tenant)
-    names = ("decision", "job", "cancelled")
-    return dict(zip(names, map(str, (decision.id, *jobs)), strict=True))
+    names = ("decision", "done", "job", "cancelled")
+    return dict(zip(names, map(str, (decision.id, done, *jobs)), strict=True))
 
 
 Prepared = Callable[[Row, frozenset[Right]], tuple[int, bytes]]

@@ -135,12 +135,14 @@ CALLS: Final = [
     call("Ledger.stats", lambda p: p.ledger.stats(tenant=p.tenant), ANALYSE),
     call("Ledger.jobs.list", lambda p: p.ledger.jobs.list(tenant=p.tenant), OPERATE),
     call("Ledger.jobs.run", lambda p: p.ledger.jobs.run(tenant=p.tenant), OPERATE),
+    call("Ledger.jobs.worker", lambda p: p.ledger.jobs.worker(tenant=p.tenant), OPERATE),
     *(
         Call(f"Ledger.jobs.{name}", frozenset({OPERATE}), make, finds=False)
         for name, make in {
             "get": lambda p: p.ledger.jobs.get(uuid4(), tenant=p.tenant),
             "cancel": lambda p: p.ledger.jobs.cancel(uuid4(), tenant=p.tenant),
             "retry": lambda p: p.ledger.jobs.retry(uuid4(), tenant=p.tenant),
+            "compare": lambda p: p.ledger.jobs.compare(uuid4(), tenant=p.tenant),
         }.items()
     ),
     *(

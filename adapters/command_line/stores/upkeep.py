@@ -28,6 +28,7 @@ def register(app: Typer) -> None:
     jobs.command("cancel")(jobs_cancel)
     jobs.command("retry")(jobs_retry)
     jobs.command("run")(jobs_run)
+    jobs.command("compare")(jobs_compare)
     app.add_typer(jobs, name="jobs")
 
 
@@ -189,6 +190,19 @@ def jobs_run(
     run.output.result({"jobs": values}, lambda page: page.table(columns, rows))
     if any(job.error and job.status != "completed" for job in done):
         raise Exit(5)
+
+
+@grouped
+def jobs_compare(job: JobId, common: Common, tenant: options.Tenant = None) -> None:
+    """
+    Ask the language model once more what a job of extraction asked, and compare; stores nothing.
+
+    Right: operate.
+    """
+    run = Invocation(common)
+    with run.ledger() as ledger:
+        found = ledger.jobs.compare(job, tenant=run.tenant(tenant)).as_dict()
+    run.output.result(found, lambda page: page.fields(found))
 
 
 def _curate(
