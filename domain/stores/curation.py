@@ -1,7 +1,7 @@
 """Keeping memory in order: pruning, removing doubles, merging, clearing. Nothing is destroyed."""
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -14,7 +14,11 @@ from memoriale.domain.events import ReasonCode, SourceTier
 from memoriale.domain.memory import MemoryState
 from memoriale.domain.payloads import Fact
 from memoriale.domain.steps import End, Make, Slice, Step
+from memoriale.domain.stores.entities import ENTITY, ENTITY_EVENT, ENTITY_FACT, RELATIONSHIP
+from memoriale.domain.stores.entity_changes import entities_named
 from memoriale.domain.stores.facts import FACT, by_weight, canonical_fact
+from memoriale.domain.stores.graph import EDGE, NODE
+from memoriale.domain.stores.graph_changes import nodes_named
 
 PRUNED_TIERS: Final = frozenset({SourceTier.LLM_EXTRACTED, SourceTier.SUMMARY})
 """What pruning takes by default: what models wrote. What people said stays."""
@@ -44,6 +48,8 @@ OF_USER: Final = (
 )
 OF_AGENT: Final = ("decision", "learning", "correction", "procedure", "file_entry")
 OF_SESSION: Final = ("summary", "message")
+_CARRYING: Final = frozenset({ENTITY, NODE})
+_RESTING: Final = (ENTITY_FACT, ENTITY_EVENT, RELATIONSHIP, EDGE)
 KINDS_OF: Final = {"user": OF_USER, "agent": OF_AGENT, "session": OF_SESSION}
 """Which kinds a user, an agent and a session own."""
 
@@ -84,7 +90,8 @@ class Curated:
 
 def prune(seen: Slice, max_age_days: float, tiers: frozenset[SourceTier] = PRUNED_TIERS) -> Curated:
     """
-    The end, as ``pruned``, of what is older than an age and of a tier that may go.
+    The end, as ``pruned``, of what is older than an age and of a tier that may go. An entity
+    stays while anything that is said of it stays, and a node while an edge of it does.
 
     Args:
         seen: What an owner has.
@@ -94,11 +101,30 @@ def prune(seen: Slice, max_age_days: float, tiers: frozenset[SourceTier] = PRUNE
     since = seen.now - timedelta(days=max_age_days)
     current = seen.current()
     old = [state for state in current if state.changed_at < since]
-    going = [state for state in old if state.source_tier in tiers]
-    kept = [_skipped(state, "said by people") for state in old if state not in going]
+    going = {state.memory_id: state for state in old if state.source_tier in tiers}
+    kept = [_skipped(s, "said by people") for s in old if s.memory_id not in going]
     if going and seen.held():
-        return _report(current, [], kept + [_skipped(state, "legal hold") for state in going])
-    return _report(current, [_end(state, ReasonCode.PRUNED) for state in going], kept)
+        return _report(current, [], kept + [_skipped(s, "legal hold") for s in going.values()])
+    for state in _carrying(seen, going):
+        kept.append(_skipped(state, "what stays rests on it"))
+        del going[state.memory_id]
+    return _report(current, [_end(s, ReasonCode.PRUNED) for s in going.values()], kept)
+
+
+def _carrying(seen: Slice, going: Mapping[UUID, MemoryState]) -> list[MemoryState]:
+    """Those of some memories that others, which do not go, are about or lead to."""
+    needed: set[tuple[str, str]] = set()
+    # One that is outdated is not pruned, and still read as valid at an earlier time.
+    for kind in _RESTING:
+        for state in seen.states.of_kind(kind).all():
+            if state.is_current(seen.now) and state.memory_id not in going:
+                needed.update(_named(state))
+    return [s for s in going.values() if s.kind in _CARRYING and not needed.isdisjoint(_named(s))]
+
+
+def _named(state: MemoryState) -> list[tuple[str, str]]:
+    entities = [(ENTITY, entity_id) for entity_id in entities_named(state.payload)]
+    return [*entities, *((NODE, node_id) for node_id in nodes_named(state))]
 
 
 def deduplicate(seen: Slice) -> Curated:

@@ -226,7 +226,7 @@ def end_entity(seen: Slice, entity_id: str, path: str | None) -> list[Step]:
         for state in seen.states.values()
         if state.status is Status.CURRENT
         and _within(path, state.namespace)
-        and entity_id in _entities_named(state.payload)
+        and entity_id in entities_named(state.payload)
     ]
     kept = entities_of(seen, path, only=(entity_id,))
     if kept and not _within(path, kept[0].entity.namespace):
@@ -354,7 +354,8 @@ def _within(path: str | None, stored_at: str | None) -> bool:
     return path is None or (stored_at is not None and is_ancestor(path, stored_at))
 
 
-def _entities_named(payload: BaseModel | None) -> tuple[str, ...]:
+def entities_named(payload: BaseModel | None) -> tuple[str, ...]:
+    """The ids of the entities that a memory is of, or about."""
     match payload:
         case EntityPayload() | EntityFact() | EntityEvent():
             return (payload.entity_id,)

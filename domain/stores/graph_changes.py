@@ -1,6 +1,5 @@
 """What changes a graph: one node for an id, equal edges once, single-valued ones in succession."""
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -75,25 +74,34 @@ class AddToGraph:
     def __call__(self, seen: Slice) -> list[Step]:
         """The steps; see ``Decision``."""
         self._steps: list[Step] = []
-        self._now = seen.now
-        self._names: dict[str, str] = {}
-        self._edges: dict[tuple[str, str], list[_Edge]] = defaultdict(list)
-        nodes: dict[str, tuple[UUID, Node]] = {}
-        for state in seen.states.values():
-            if not state.is_current(seen.now):
-                continue
-            if isinstance(state.payload, Node):
-                nodes[state.payload.node_id] = state.memory_id, state.payload
-                self._names[state.payload.node_id] = state.payload.name
-            elif isinstance(state.payload, Edge):
-                self._edges[_siblings(state.payload)].append(_known(state, state.payload))
+        self._seen, self._now = seen, seen.now
+        self._nodes: dict[str, tuple[UUID, Node]] = {}
+        self._edges: dict[tuple[str, str], list[_Edge]] = {}
         for node in self.nodes:
-            self._node(node, nodes)
+            self._node(node)
         self.edge_ids = [self._edge(edge) for edge in self.edges]
         return self._steps
 
-    def _node(self, new: NewNode, nodes: dict[str, tuple[UUID, Node]]) -> None:
-        memory_id, before = nodes.get(new.id, (None, None))
+    def _known_node(self, node_id: str) -> tuple[UUID, Node] | None:
+        """A node as it is by now, and the memory that holds it."""
+        if node_id not in self._nodes:
+            for state in self._seen.grouped(NODE, node_key).get(node_id, ()):
+                if state.is_current(self._now) and isinstance(state.payload, Node):
+                    self._nodes[node_id] = state.memory_id, state.payload
+        return self._nodes.get(node_id)
+
+    def _beside(self, key: tuple[str, str]) -> list[_Edge]:
+        """The edges of a type out of a node, as they are by now."""
+        if key not in self._edges:
+            self._edges[key] = [
+                _known(state, state.payload)
+                for state in self._seen.grouped(EDGE, edge_key).get(key, ())
+                if state.is_current(self._now) and isinstance(state.payload, Edge)
+            ]
+        return self._edges[key]
+
+    def _node(self, new: NewNode) -> None:
+        memory_id, before = self._known_node(new.id) or (None, None)
         properties = _merged(before.properties if before else {}, new.properties)
         name = new.name or (before.name if before else new.id)
         told = [name, new.type, *(f"{n}: {in_words(v)}" for n, v in properties.items())]
@@ -107,8 +115,7 @@ class AddToGraph:
             memory_id = made.memory_id
         elif payload != before:
             self._steps.append(Replace(memory_id=memory_id, command=command))
-        nodes[new.id] = memory_id, payload
-        self._names[new.id] = name
+        self._nodes[new.id] = memory_id, payload
 
     def _edge(self, new: NewEdge) -> UUID:
         self._require_ends(new)
@@ -117,17 +124,17 @@ class AddToGraph:
         check_span(start, until)
         payload = self._payload(new, _merged({}, new.properties))
         key = _siblings(payload)
-        same = next((e for e in self._edges[key] if self._is_same(e, new, start, until)), None)
+        same = next((e for e in self._beside(key) if self._is_same(e, new, start, until)), None)
         if same is not None:
             return self._add_to(same, new, start, until)
         if key[1] in self.single_valued:
             start = start or self._now
-            until = self._room_until(self._edges[key], start, until)
+            until = self._room_until(self._beside(key), start, until)
         return self._make(payload, start, until)
 
     def _require_ends(self, new: NewEdge) -> None:
         for field, node_id in (("source_id", new.source_id), ("target_id", new.target_id)):
-            if node_id not in self._names:
+            if self._known_node(node_id) is None:
                 raise unknown_node(node_id, field)
 
     def _is_same(
@@ -146,7 +153,7 @@ class AddToGraph:
         begins = edge.start if start is None or edge.start is None else min(start, edge.start)
         ends = edge.until if until is None else until
         if _siblings(merged)[1] in self.single_valued and begins is not None:
-            others = [e for e in self._edges[_siblings(merged)] if e is not edge]
+            others = [e for e in self._beside(_siblings(merged)) if e is not edge]
             ends = self._room_until(others, begins, ends, edge.memory_id)
         if merged.properties != edge.payload.properties:
             command = self._command(merged, edge.start, edge.until)
@@ -161,8 +168,8 @@ class AddToGraph:
         self._steps.append(made)
         key = _siblings(payload)
         if key[1] in self.single_valued and start is not None:
-            self._make_room(list(self._edges[key]), start, until, made.memory_id)
-        self._edges[key].append(_Edge(made.memory_id, payload, start, until))
+            self._make_room(list(self._beside(key)), start, until, made.memory_id)
+        self._beside(key).append(_Edge(made.memory_id, payload, start, until))
         return made.memory_id
 
     def _room_until(
@@ -196,7 +203,7 @@ class AddToGraph:
             elif after:
                 self._span(edge, until, edge.until)
             else:
-                self._edges[_siblings(edge.payload)].remove(edge)
+                self._beside(_siblings(edge.payload)).remove(edge)
                 ended = End(memory_id=edge.memory_id, because=ReasonCode.SUPERSEDED, replaced_by=by)
                 self._steps.append(ended)
 
@@ -204,7 +211,7 @@ class AddToGraph:
         """The part of an edge behind a span that was taken out of its middle."""
         made = Make(command=self._command(edge.payload, start, until))
         self._steps.append(made)
-        self._edges[_siblings(edge.payload)].append(
+        self._beside(_siblings(edge.payload)).append(
             _Edge(made.memory_id, edge.payload, start, until)
         )
 
@@ -219,7 +226,8 @@ class AddToGraph:
             edge.start, edge.until = start, until
 
     def _payload(self, new: NewEdge, properties: dict[str, Any]) -> Edge:
-        words = f"{self._names[new.source_id]} {new.type} {self._names[new.target_id]}"
+        names = [self._nodes[node_id][1].name for node_id in (new.source_id, new.target_id)]
+        words = f"{names[0]} {new.type} {names[1]}"
         told = [words, *(f"{name}: {in_words(value)}" for name, value in properties.items())]
         return Edge(
             kind=EDGE,
@@ -241,7 +249,7 @@ def end_node(seen: Slice, node_id: str) -> list[Step]:
     return [
         End(memory_id=state.memory_id, because=ReasonCode.RETRACTED)
         for state in seen.states.values()
-        if state.status is Status.CURRENT and node_id in _nodes_named(state)
+        if state.status is Status.CURRENT and node_id in nodes_named(state)
     ]
 
 
@@ -283,7 +291,18 @@ def _siblings(payload: Edge) -> tuple[str, str]:
     return payload.source_id, name_key(payload.type)
 
 
-def _nodes_named(state: MemoryState) -> tuple[str, ...]:
+def node_key(state: MemoryState) -> str | None:
+    """What a node is looked for by."""
+    return state.payload.node_id if isinstance(state.payload, Node) else None
+
+
+def edge_key(state: MemoryState) -> tuple[str, str] | None:
+    """What an edge is looked for by: where it begins, and its type."""
+    return _siblings(state.payload) if isinstance(state.payload, Edge) else None
+
+
+def nodes_named(state: MemoryState) -> tuple[str, ...]:
+    """The id of a node, or those of an edge's two ends."""
     if isinstance(state.payload, Node):
         return (state.payload.node_id,)
     if isinstance(state.payload, Edge):

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from functools import cached_property
 from typing import NamedTuple
 
 from memoriale.domain.errors import InputError
@@ -10,6 +11,7 @@ from memoriale.domain.memory import MemoryState
 from memoriale.domain.payloads import Edge, Node
 from memoriale.domain.steps import Slice
 from memoriale.domain.stores.entities import name_key
+from memoriale.domain.stores.graph import EDGE, NODE
 from memoriale.domain.stores.matching import Named, Words, best_named
 from memoriale.domain.text import shown
 
@@ -39,28 +41,48 @@ class Graph:
     """
 
     def __init__(self, seen: Slice | None, valid_at: datetime | None = None) -> None:
-        self.nodes: dict[str, MemoryState] = {}
+        self._seen = seen
+        self._valid_at = valid_at
+
+    @cached_property
+    def nodes(self) -> dict[str, MemoryState]:
+        """The nodes by id."""
+        if self._seen is None:
+            return {}
+        now = self._seen.now
+        return {
+            state.payload.node_id: state
+            for state in self._seen.states.of_kind(NODE).all()
+            if isinstance(state.payload, Node) and state.is_current(now)
+        }
+
+    @cached_property
+    def _ways(self) -> tuple[dict[str, list[MemoryState]], dict[str, list[MemoryState]]]:
+        """For each node the edges out of it, and those into it."""
         # Lists of what is there already: thousands of new objects would wake the collector.
-        self._out: dict[str, list[MemoryState]] = {}
-        self._in: dict[str, list[MemoryState]] = {}
-        if seen is None:
-            return
-        at = seen.now if valid_at is None else valid_at
-        edges: list[MemoryState] = []
-        for state in seen.states.values():
-            payload = state.payload
-            if not state.is_current(seen.now):
+        out: dict[str, list[MemoryState]] = {}
+        in_: dict[str, list[MemoryState]] = {}
+        if self._seen is None:
+            return out, in_
+        now = self._seen.now
+        at = now if self._valid_at is None else self._valid_at
+        for state in self._seen.states.of_kind(EDGE).all():
+            if not (isinstance(state.payload, Edge) and state.is_current(now)):
                 continue
-            if isinstance(payload, Node):
-                self.nodes[payload.node_id] = state
-            elif isinstance(payload, Edge) and state.is_valid(at):
-                edges.append(state)
-        for state in edges:
             source, target = _ends(state)
-            # Maintenance may end a node alone; an edge without one of its ends is not shown.
-            if source in self.nodes and target in self.nodes:
-                self._out.setdefault(source, []).append(state)
-                self._in.setdefault(target, []).append(state)
+            # A node may be ended by itself, as any memory; an edge without an end is not shown.
+            if state.is_valid(at) and source in self.nodes and target in self.nodes:
+                out.setdefault(source, []).append(state)
+                in_.setdefault(target, []).append(state)
+        return out, in_
+
+    @property
+    def _out(self) -> dict[str, list[MemoryState]]:
+        return self._ways[0]
+
+    @property
+    def _in(self) -> dict[str, list[MemoryState]]:
+        return self._ways[1]
 
     def require(self, node_id: str, field: str = "node_id") -> str:
         """

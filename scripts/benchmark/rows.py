@@ -17,6 +17,7 @@ import psycopg
 from access_log import access_log, access_log_full
 from branches import branches
 from stage import OWNERS, TENANT, Stage, median_ms, peak_mib, result, seconds, sentence
+from stores import stores
 
 from memoriale.adapters.proving.receipts import check, prove
 from memoriale.adapters.runner.runner import Runner
@@ -246,6 +247,7 @@ ROWS: dict[str, Row] = {
     "access-log-full": access_log_full,
     "lag": lag,
     "branches": branches,
+    "stores": stores,
     "verify": verify,
     "sealing": sealing,
     "append-sealed": append_sealed,

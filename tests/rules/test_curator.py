@@ -68,6 +68,29 @@ def r12_holds(memory: Memory) -> None:
     assert len(UserFacts(memory).get_active_facts()) == 2
 
 
+def r12_no_orphans(memory: Memory) -> None:
+    """An entity stays while anything said of it stays, and a node while an edge of it does; what
+    nothing rests on goes."""
+    by_model = "llm-extracted"
+    for name in ("acme", "beta", "gone"):
+        details = {"entity_id": name, "name": name, "entity_type": "company"}
+        memory.remember(name, kind="entity", details=details, source_tier=by_model)
+        memory.remember(
+            "old", kind="entity_fact", details={"entity_id": name}, source_tier=by_model
+        )
+    relation = {"entity_id": "acme", "target_entity_id": "beta", "type": "buys"}
+    memory.remember("acme buys beta", kind="relationship", details=relation)
+    for name in "abc":
+        details = {"node_id": name, "type": "t", "name": name}
+        memory.remember(name, kind="node", details=details, source_tier=by_model)
+    memory.remember("a b", kind="edge", details={"source_id": "a", "target_id": "b", "type": "to"})
+    report = Curator(memory).prune(0)
+    left = sorted(one.content for one in memory.list().memories if one.content)
+    assert left == sorted(["acme", "beta", "acme buys beta", "a", "b", "a b"])
+    rests = [one for one in report.skipped if one.reason == "what stays rests on it"]
+    assert (report.changed, len(rests)) == (5, 4)
+
+
 def merging(asked: str) -> str:
     """Proposes to merge everything in each group."""
     groups = json.loads(asked[asked.index("[\n") :])
@@ -127,7 +150,14 @@ def r13_threshold(memory: Memory) -> None:
 
 RULES: dict[str, Callable[[Memory], None]] = {
     rule.__name__: rule
-    for rule in (r12_every_store, r12_holds, r13_keeps_originals, r13_trust, r13_threshold)
+    for rule in (
+        r12_every_store,
+        r12_holds,
+        r12_no_orphans,
+        r13_keeps_originals,
+        r13_trust,
+        r13_threshold,
+    )
 }
 
 
@@ -136,6 +166,11 @@ def facts_alone(seen: Slice, max_age_days: float, tiers: frozenset[SourceTier]) 
     current = seen.current("fact")
     steps = [rules._end(state, ReasonCode.RETRACTED) for state in current]
     return Curated(tuple(steps), rules.CurationReport(changed=len(steps)))
+
+
+def nothing_carries(seen: Slice, going: Any) -> list[Any]:
+    """As the reference, which ends each memory by itself."""
+    return []
 
 
 def added_as_extracted(
@@ -157,6 +192,7 @@ def whatever_fits(ids: Sequence[UUID], originals: Sequence[MemoryState], allowed
 PLANTED = {
     "r12_every_store": Planted(surface, "prune", facts_alone),
     "r12_holds": Planted(surface, "prune", facts_alone),
+    "r12_no_orphans": Planted(rules, "_carrying", nothing_carries),
     "r13_keeps_originals": Planted(Curator, "_merged", added_as_extracted),
     "r13_trust": Planted(rules, "_unfit", whatever_fits),
     "r13_threshold": Planted(rules, "_unfit", whatever_fits),

@@ -183,7 +183,7 @@ PLANTED = {
     "r17_nothing_is_lost": Planted(changes.AddStatement, "__call__", silently_nothing),
     "r17_validity": Planted(surface, "end_statement", never_ended),
     "r17_words": Planted(reading, "relevant", substrings),
-    "r17_ends_together": Planted(changes, "_entities_named", the_record_alone),
+    "r17_ends_together": Planted(changes, "entities_named", the_record_alone),
 }
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -142,7 +142,8 @@ def no_room_made(self: AddToGraph, others: object, start: object, until: object,
 def ends_taken_for_granted(self: AddToGraph, new: NewEdge) -> None:
     """As the reference, which does not look for the ends of an edge."""
     for node_id in (new.source_id, new.target_id):
-        self._names.setdefault(node_id, node_id)
+        made = Node(kind="node", content=node_id, node_id=node_id, type="", name=node_id)
+        self._nodes.setdefault(node_id, (uuid4(), made))
 
 
 def never_the_same(self: AddToGraph, *about: object) -> bool:
