@@ -13,7 +13,8 @@ from memoriale.domain.events import Body, Code, Event, Header, RecordedEvent
 from memoriale.domain.record import Columns
 
 JOB_KIND: Final = "job"
-MOST_ATTEMPTS: Final = 5
+MOST_ATTEMPTS: Final = 10
+"""About seventeen minutes of an endpoint that is away; then a person asks for it again."""
 LONGEST_PAUSE: Final = timedelta(hours=1)
 LONGEST_REST: Final = timedelta(days=1)
 """That somebody who failed is given, however long it asks to be left alone."""
