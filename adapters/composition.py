@@ -14,6 +14,7 @@ from pydantic import SecretStr
 from memoriale.adapters.application.access_log import Gate
 from memoriale.adapters.application.access_recording import AccessRecorder
 from memoriale.adapters.application.branching import Branching
+from memoriale.adapters.application.global_memories import GlobalMemories
 from memoriale.adapters.application.reading import Reading
 from memoriale.adapters.application.tenant_log import TenantLog
 from memoriale.adapters.application.writing import Writing
@@ -22,6 +23,7 @@ from memoriale.adapters.postgres.datastore import Datastore
 from memoriale.adapters.postgres.migrate import migrate, plan
 from memoriale.adapters.postgres.roles import Logins
 from memoriale.adapters.settings import Settings
+from memoriale.domain.access import GLOBAL_TENANT
 from memoriale.domain.errors import UnavailableError
 from memoriale.domain.governance import DEPLOYMENT_LOG, DEPLOYMENT_TENANT
 from memoriale.domain.keys import KeyStore
@@ -175,10 +177,16 @@ def _require_schema(url: str, superuser_url: str | None) -> None:
 
 
 class Tenant:
-    """Every service of one tenant, built when first used; safe to share between threads."""
+    """
+    Every service of one tenant, built when first used; safe to share between threads. ``shared``
+    are the memories that it sees with all others.
+    """
 
-    def __init__(self, infrastructure: Infrastructure, name: str) -> None:
+    def __init__(
+        self, infrastructure: Infrastructure, name: str, shared: GlobalMemories | None = None
+    ) -> None:
         self.name = name
+        self.shared = None if name == GLOBAL_TENANT else shared
         self._shared = infrastructure
         self.written: list[TenantLog] = []
         """Logs that were written to, known when it is closed."""
@@ -214,13 +222,15 @@ class Tenant:
         """Questions to the access log."""
         from memoriale.adapters.application.accesses import Accesses
 
-        return self._once("accesses", lambda: Accesses(self.access, self.log, self.recorder))
+        return self._once(
+            "accesses", lambda: Accesses(self.access, self.log, self.recorder, self.shared)
+        )
 
     @property
     def reading(self) -> Reading:
         """Reads that need no view."""
         self.log.require_its_keys()
-        return self._once("reading", lambda: Reading(self.log, self._shared.clock))
+        return self._once("reading", lambda: Reading(self.log, self._shared.clock, self.shared))
 
     @property
     def writing(self) -> Writing:
@@ -299,7 +309,8 @@ class Tenant:
         from memoriale.adapters.application.recalling import Recalling
 
         return self._once(
-            "recalling", lambda: Recalling(self.log, self.reading, self.view("recall"))
+            "recalling",
+            lambda: Recalling(self.log, self.reading, self.view("recall"), self.shared),
         )
 
     def view(self, name: str) -> "PostedView[Any]":
@@ -375,6 +386,9 @@ class Tenants:
         self._infrastructure = infrastructure
         self._lock = RLock()
         self._open: dict[str, Tenant] = {}
+        self.shared = GlobalMemories.of(
+            infrastructure.datastore, infrastructure.keys, lambda: self.get(GLOBAL_TENANT)
+        )
         self.written: list[TenantLog] = []
         """Logs that were written to, known when all is closed."""
 
@@ -382,7 +396,7 @@ class Tenants:
         """The services of a tenant whose name was checked."""
         with self._lock:
             if name not in self._open:
-                self._open[name] = Tenant(self._infrastructure, name)
+                self._open[name] = Tenant(self._infrastructure, name, self.shared)
             return self._open[name]
 
     def names(self) -> list[str]:

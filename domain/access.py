@@ -2,19 +2,27 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 from uuid import UUID
 
 from memoriale.domain.record import Columns
 
+GLOBAL_TENANT: Final = "_global"
+"""The reserved tenant of the memories that every tenant sees."""
+
 
 class Visibility(StrEnum):
-    """Who may see a memory besides its owner."""
+    """
+    Who may see a memory besides its owner. What is global lives in the log of ``_global``, and
+    nothing else does.
+    """
 
     OWNER = "owner"
     USER = "user"
     AGENT = "agent"
     TEAM = "team"
     TENANT = "tenant"
+    GLOBAL = "global"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +36,8 @@ class AccessScope:
         agent: The caller's agent.
         teams: The caller's teams.
         everything: Sees all owners of the tenant (rights ``audit`` and ``content``).
+        shared: The visibility that all callers of this log see: in ``_global`` that is
+            ``global``, for callers of whatever tenant.
     """
 
     owners: frozenset[UUID] = frozenset()
@@ -35,6 +45,7 @@ class AccessScope:
     agent: UUID | None = None
     teams: frozenset[UUID] = frozenset()
     everything: bool = False
+    shared: Visibility = Visibility.TENANT
 
     def allows(self, row: Columns) -> bool:
         """
@@ -44,7 +55,7 @@ class AccessScope:
         within the tenant, a member of the team, or the whole tenant. A session's memories that
         were recorded for a user do not become another's because that one knows the session's id.
         """
-        if self.everything or row.visibility == Visibility.TENANT:
+        if self.everything or row.visibility == self.shared:
             return True
         if row.owner in self.owners and not is_anothers_in_session(row, self.user):
             return True
@@ -53,6 +64,10 @@ class AccessScope:
             or (row.visibility == Visibility.AGENT and _same(row.principal_agent, self.agent))
             or (row.visibility == Visibility.TEAM and row.principal_team in self.teams)
         )
+
+
+GLOBAL_SCOPE: Final = AccessScope(shared=Visibility.GLOBAL)
+"""What callers of every tenant see of the log of ``_global``."""
 
 
 def is_anothers_in_session(row: Columns, user: UUID | None) -> bool:

@@ -277,6 +277,10 @@ class GivenHeader(Header):
     memory_ids: tuple[UUID, ...] = Field(default=(), max_length=500)
     versions: tuple[int, ...] = Field(default=(), max_length=500)
     """For each memory the index of the memory log that its version begins with."""
+    global_index: int | None = Field(default=None, ge=0)
+    """The pin in the log of ``_global``; none where global memories played no part."""
+    global_places: tuple[int, ...] = Field(default=(), max_length=500)
+    """Which of ``memory_ids``, from 0, are global: their versions are indices of that log."""
 
 
 class GivenBody(Body):
@@ -285,10 +289,16 @@ class GivenBody(Body):
     question: str | None = None
 
 
+def _without_global(header: dict[str, Any], body: Any) -> tuple[dict[str, Any], Any]:
+    return {**header, "global_index": None, "global_places": ()}, body
+
+
 class Recalled(Event):
-    """Memories were handed to a caller."""
+    """Memories were handed to a caller; since the second form, global ones among them."""
 
     TOPIC: ClassVar[str] = "access.recalled"
+    SCHEMA_VERSION: ClassVar[int] = 2
+    UPCASTERS: ClassVar[dict[int, Any]] = {1: _without_global}
     LOG: ClassVar[str] = "access"
     header: GivenHeader
     body: GivenBody | None

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
+from memoriale.domain.access import GLOBAL_TENANT
 from memoriale.domain.errors import InputError, MissingRightError
 from memoriale.domain.keys import Subject
 from memoriale.domain.kinds import OWNER_TYPES
@@ -154,6 +155,23 @@ class Principal:
                     value=sorted(r.value for r in self.rights),
                     allowed=right.value,
                 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GlobalPrincipal(Principal):
+    """
+    Who acts on the log of ``_global``, which is the owner of all that is there. No caller can be
+    one: it is made from a checked principal that has the right ``admin``.
+    """
+
+    tenant: str = GLOBAL_TENANT
+
+    def __post_init__(self) -> None:
+        """Nothing is checked: the reserved name would be refused."""
+
+    def identities(self) -> list[Subject]:
+        """The owner of all global memories."""
+        return [Subject("tenant", GLOBAL_TENANT)]
 
 
 def parse_rights(values: Iterable[str | Right]) -> frozenset[Right]:

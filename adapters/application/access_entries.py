@@ -19,11 +19,15 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class GivenMemory:
-    """A memory in an answer: its place from 1, and the index that its version begins with."""
+    """
+    A memory in an answer: its place from 1, and the index that its version begins with. That of
+    a global one is an index of their log.
+    """
 
     memory_id: UUID
     version: int
     rank: int
+    is_global: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -65,6 +65,8 @@ class Given:
         branch: On which branch it was asked.
         pinned, behind, degraded: As in ``GivenHeader``.
         question: What was asked.
+        global_index: The pin in the log of global memories; None when they play no part.
+        shared: Which of the memories are global.
     """
 
     command: str
@@ -75,6 +77,8 @@ class Given:
     behind: int = 0
     degraded: tuple[str, ...] = ()
     question: str | None = None
+    global_index: int | None = None
+    shared: Collection[UUID] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,6 +307,8 @@ class AccessRecorder:
             after_rank=start or None,
             memory_ids=tuple(memory_id for memory_id, _ in part),
             versions=tuple(version for _, version in part),
+            global_index=given.global_index,
+            global_places=tuple(n for n, (i, _) in enumerate(part) if i in given.shared),
         )
         question = given.question if self.mode == "full" else None
         columns = Columns(

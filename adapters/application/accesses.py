@@ -15,6 +15,7 @@ from memoriale.adapters.application.access_entries import (
     Told,
 )
 from memoriale.adapters.application.access_recording import AccessRecorder
+from memoriale.adapters.application.global_memories import GlobalMemories
 from memoriale.adapters.application.tenant_log import TenantLog
 from memoriale.adapters.postgres.access_reading import AccessReader, Change
 from memoriale.domain.branches import MAIN, NO_LIMIT
@@ -51,12 +52,20 @@ class Accesses:
         access: The access log.
         memory: The memory log.
         recorder: What waits in it is written first.
+        shared: The global memories.
     """
 
-    def __init__(self, access: TenantLog, memory: TenantLog, recorder: AccessRecorder) -> None:
+    def __init__(
+        self,
+        access: TenantLog,
+        memory: TenantLog,
+        recorder: AccessRecorder,
+        shared: GlobalMemories | None = None,
+    ) -> None:
         self._access, self._memory, self._recorder = access, memory, recorder
+        self._shared = shared
         datastore = access.reader.datastore
-        self._reader = AccessReader(datastore, access.log, memory.log)
+        self._reader = AccessReader(datastore, access.log)
 
     def who_saw(self, memory_id: UUID, span: Span, *, content: bool = False) -> Iterator[Access]:
         """The answers that held a memory, each with that memory alone."""
@@ -176,7 +185,7 @@ class Accesses:
         columns, event = recorded.columns, recorded.event
         details = event.header.model_dump(mode="json", exclude_defaults=True)
         given = event.header if isinstance(event.header, GivenHeader) else None
-        for known in ("memory_ids", "versions", "at"):
+        for known in ("memory_ids", "versions", "at", "global_places"):
             details.pop(known, None)
         return Access(
             tenant=recorded.recorded.tenant,
@@ -199,22 +208,20 @@ class Accesses:
 
     def _told(self, page: Sequence[RecordedEvent], content: bool) -> Iterator[Told]:
         names = self._names(page)
-        first: dict[UUID, int] = {}
-        for _, given in _answers(page):
-            for memory in _memories(given):
-                first[memory.memory_id] = min(memory.version, first.get(memory.memory_id, NO_LIMIT))
-        changes = _by_memory(self._reader.changes(first) if first else ())
+        changes = {shared: self._changes(page, shared) for shared in (False, True)}
         texts: dict[tuple[UUID, int], str | None] = {}
         for recorded, given in _answers(page):
             columns = recorded.columns
             for memory in _memories(given):
                 place = (memory.memory_id, memory.version)
                 if content and place not in texts:
-                    texts[place] = self._text(*place)
+                    texts[place] = self._text(*place, memory.is_global)
+                # A global memory has one branch, whichever it was asked for on.
                 since = [
                     change
-                    for change in changes.get(memory.memory_id, ())
-                    if change.branch == columns.branch and change.index > memory.version
+                    for change in changes[memory.is_global].get(memory.memory_id, ())
+                    if change.index > memory.version
+                    and (memory.is_global or change.branch == columns.branch)
                 ]
                 yield Told(
                     tenant=recorded.recorded.tenant,
@@ -231,14 +238,32 @@ class Accesses:
                     content=texts.get(place),
                 )
 
+    def _changes(self, page: Sequence[RecordedEvent], shared: bool) -> dict[UUID, list[Change]]:
+        """What became of the memories of a page, those of the tenant or the global ones."""
+        first: dict[UUID, int] = {}
+        for _, given in _answers(page):
+            for memory in _memories(given):
+                if memory.is_global is shared:
+                    known = first.get(memory.memory_id, NO_LIMIT)
+                    first[memory.memory_id] = min(memory.version, known)
+        log = self._log(shared)
+        if not first or log is None:
+            return {}
+        return _by_memory(self._reader.changes(first, log.log))
+
+    def _log(self, shared: bool) -> TenantLog | None:
+        services = self._shared.find() if shared and self._shared is not None else None
+        return (None if services is None else services.log) if shared else self._memory
+
     def _branch(self, branch: UUID | None) -> str | None:
         if branch is None:
             return None
         return MAIN if branch == self._memory.log_id else str(branch)
 
-    def _text(self, memory_id: UUID, version: int) -> str | None:
+    def _text(self, memory_id: UUID, version: int, shared: bool) -> str | None:
         """What a version said: its own text, or that of the one before which it changes."""
-        events = self._memory.mapper.decode(self._memory.reader.memory(memory_id))
+        log = self._log(shared)
+        events = [] if log is None else log.mapper.decode(log.reader.memory(memory_id))
         by_index = {event.index: event for event in events}
         event = by_index.get(version)
         while event is not None:
@@ -265,7 +290,10 @@ def _answers(page: Sequence[RecordedEvent]) -> Iterator[tuple[RecordedEvent, Giv
 def _memories(given: GivenHeader) -> tuple[GivenMemory, ...]:
     start = 1 + (given.after_rank or 0)
     both = zip(given.memory_ids, given.versions, strict=True)
-    return tuple(GivenMemory(i, version, start + n) for n, (i, version) in enumerate(both))
+    shared = set(given.global_places)
+    return tuple(
+        GivenMemory(i, version, start + n, n in shared) for n, (i, version) in enumerate(both)
+    )
 
 
 def _by_memory(changes: Sequence[Change]) -> dict[UUID, list[Change]]:

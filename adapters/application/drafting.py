@@ -7,6 +7,7 @@ from memoriale.adapters.application.branching import BranchView
 from memoriale.adapters.application.tenant_log import TenantLog
 from memoriale.adapters.keys import tags
 from memoriale.adapters.postgres.slice_ends import oldest_rows
+from memoriale.domain.access import GLOBAL_TENANT, Visibility
 from memoriale.domain.commands import Command, Remember, as_given
 from memoriale.domain.decisions import Birth, Draft
 from memoriale.domain.errors import InputError, RefusedError
@@ -82,7 +83,13 @@ class Drafting:
             command: What.
             owner: Whose.
             memory_id: Its id; None makes one, from the idempotency key where there is one.
+
+        Raises:
+            InputError: A global memory in a tenant's own log, or another one in that of
+                ``_global``.
         """
+        if (command.visibility is Visibility.GLOBAL) != (self._log.tenant == GLOBAL_TENANT):
+            raise _not_here(command.visibility)
         identities = self._log.identities
         key, asked = identities.tag_key(owner.key), command.idempotency_key
         if memory_id is None:
@@ -152,6 +159,16 @@ class Drafting:
         """For whom a session was opened; None when it was not, or is anonymous."""
         opened = oldest_rows(self._log.reader, session, SESSION_KIND, after=-1, limit=1)
         return opened[0].columns.principal_user if opened else None
+
+
+def _not_here(visibility: Visibility) -> InputError:
+    return InputError(
+        f"visibility {visibility.value} cannot be had by this call; remember it by itself.",
+        code="not_for_all",
+        field="visibility",
+        value=visibility.value,
+        allowed=[v.value for v in Visibility if v is not Visibility.GLOBAL],
+    )
 
 
 def owner_subject(principal: Principal, command: Remember) -> Subject:

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from enum import Enum
-from typing import Any
+from typing import Any, Protocol
 from uuid import UUID
 
-from memoriale.adapters.application.identities import Identities
+from memoriale.adapters.application.reading import pin_text
 from memoriale.domain.branches import MAIN
 from memoriale.domain.events import Amended, Invalidated, RecordedEvent
 from memoriale.domain.keys import Subject
@@ -105,6 +105,13 @@ class MemoryPage:
     """Index of the last event seen."""
     behind: int
     """Events that the view had not posted yet."""
+    global_index: int | None = None
+    """The same of the log of global memories, which come last; None when there are none."""
+
+    @property
+    def pin(self) -> str:
+        """What to ask as of to see the same: ``i``, or ``i@g``."""
+        return pin_text(self.index, self.global_index)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +144,14 @@ class HistoryEntry:
         return {f.name: as_json(getattr(self, f.name)) for f in fields(self)}
 
 
+class Names(Protocol):
+    """Outside names by pseudonym."""
+
+    def names(self, pseudonyms: Iterable[UUID | None]) -> dict[UUID, Subject]:
+        """The names that are known; others are absent."""
+        ...
+
+
 class Presenter:
     """
     Puts names in place of pseudonyms; an erased name is None.
@@ -148,7 +163,7 @@ class Presenter:
             replaced by one of them.
     """
 
-    def __init__(self, identities: Identities, branches: dict[UUID, str], hidden: Hidden) -> None:
+    def __init__(self, identities: Names, branches: dict[UUID, str], hidden: Hidden) -> None:
         self._identities = identities
         self._branches = branches
         self._hidden = hidden

@@ -1,8 +1,10 @@
 """Reading memories from the log: points in time, one memory, its history."""
 
+import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from memoriale.adapters.application.branching import BranchView, branch_scope
@@ -16,8 +18,16 @@ from memoriale.domain.slices import fold_slice, on_lineage
 from memoriale.domain.text import shown
 from memoriale.domain.times import parse_time, to_utc
 
+if TYPE_CHECKING:
+    from memoriale.adapters.application.global_memories import GlobalMemories
+    from memoriale.adapters.postgres.reading import LedgerReader
+
 AsOf = int | str | datetime | None
-"""An index, digits, an aware time, RFC 3339 text with an offset, or None for now."""
+"""
+An index, digits, an aware time, RFC 3339 text with an offset, or None for now. ``i@g`` names a
+point of the tenant's log and one of the log of global memories; an index alone leaves those out.
+"""
+_PAIR: Final = re.compile(r"(-1|[0-9]{1,18})@([0-9]{1,18})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +39,38 @@ class Pin:
         index: Index of the last event seen; -1 when nothing had been recorded yet.
         now: The recorded time of that point; without as-of, the database clock at the call.
         pinned: Whether an as-of was asked for.
+        global_index: The same of the log of global memories; None when they play no part.
     """
 
     index: int
     now: datetime
     pinned: bool
+    global_index: int | None = None
 
     @property
     def limit(self) -> int:
         """Last index that a read may see."""
         return self.index if self.pinned else NO_LIMIT
+
+    @property
+    def global_limit(self) -> int:
+        """The same in the log of global memories; -1 sees none of them."""
+        if self.global_index is None:
+            return -1
+        return self.global_index if self.pinned else NO_LIMIT
+
+
+def pin_text(index: int, global_index: int | None) -> str:
+    """A pin as an as-of takes it."""
+    return str(index) if global_index is None else f"{index}@{global_index}"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexPair:
+    """A point of the tenant's log and one of the log of global memories."""
+
+    index: int
+    global_index: int
 
 
 class Reading:
@@ -49,11 +81,18 @@ class Reading:
         log: The log.
         clock: The time of a read without as-of; None means the database's. It never reaches
             what is recorded.
+        shared: The global memories; None in their own log.
     """
 
-    def __init__(self, log: TenantLog, clock: Callable[[], datetime] | None = None) -> None:
+    def __init__(
+        self,
+        log: TenantLog,
+        clock: Callable[[], datetime] | None = None,
+        shared: "GlobalMemories | None" = None,
+    ) -> None:
         self._log = log
         self._clock = clock
+        self._shared = shared
 
     def pin(self, as_of: AsOf, *, field: str = "as_of") -> Pin:
         """
@@ -75,19 +114,39 @@ class Reading:
 
     def _pinned(self, as_of: AsOf) -> Pin:
         reader = self._log.reader
-        if as_of is None:
+        point = None if as_of is None else parse_as_of(as_of)
+        if isinstance(point, IndexPair):
+            return self._at_pair(point)
+        if isinstance(point, int):
+            return _at(reader, reader.pin_index(point), None)
+        shared = self._global_reader()
+        if point is None:
             head, now = reader.now()
-            return Pin(head - 1, self._clock() if self._clock else now, pinned=False)
-        parsed = parse_as_of(as_of)
-        if isinstance(parsed, int):
-            index: int | None = reader.pin_index(parsed)
-        else:
-            index = reader.pin_time(parsed)
-        if index is None:
-            assert isinstance(parsed, datetime)
-            return Pin(-1, parsed, pinned=True)
-        recorded = reader.rows(after=index - 1, stop=index + 1)[0].recorded
-        return Pin(index, recorded.recorded_at, pinned=True)
+            pin = Pin(head - 1, self._clock() if self._clock else now, pinned=False)
+            return pin if shared is None else replace(pin, global_index=_last(shared.head()))
+        pin = _at(reader, reader.pin_time(point), point)
+        return pin if shared is None else replace(pin, global_index=shared.pin_time(point))
+
+    def _at_pair(self, pair: IndexPair) -> Pin:
+        shared = self._global_reader()
+        if shared is None:
+            raise InputError(
+                "there are no global memories; ask as of an index alone.",
+                code="out_of_range",
+                field="as_of",
+                value=pin_text(pair.index, pair.global_index),
+                allowed="an index alone",
+            )
+        # Later of both: at that time the whole answer could be given.
+        theirs = _at(shared, shared.pin_index(pair.global_index), None)
+        if pair.index < 0:
+            return replace(theirs, index=-1, global_index=theirs.index)
+        own = _at(self._log.reader, self._log.reader.pin_index(pair.index), None)
+        return replace(own, now=max(own.now, theirs.now), global_index=theirs.index)
+
+    def _global_reader(self) -> "LedgerReader | None":
+        services = None if self._shared is None else self._shared.find()
+        return None if services is None else services.log.reader
 
     def memory(
         self, memory_id: UUID, branch: BranchView, scope: AccessScope, limit: int = NO_LIMIT
@@ -133,9 +192,22 @@ class Reading:
         return [recorded for recorded in seen if recorded.event.body is not None]
 
 
-def parse_as_of(value: int | str | datetime) -> int | datetime:
+def _at(reader: "LedgerReader", index: int | None, time: datetime | None) -> Pin:
+    """A point of one log; the time itself when nothing had been recorded by then."""
+    if index is None:
+        assert time is not None
+        return Pin(-1, time, pinned=True)
+    recorded = reader.rows(after=index - 1, stop=index + 1)[0].recorded
+    return Pin(index, recorded.recorded_at, pinned=True)
+
+
+def _last(head: int) -> int | None:
+    return head - 1 if head else None
+
+
+def parse_as_of(value: int | str | datetime) -> int | datetime | IndexPair:
     """
-    An index or an aware UTC time.
+    An index, two of them, or an aware UTC time.
 
     Raises:
         InputError: Neither, or a naive time.
@@ -150,6 +222,9 @@ def parse_as_of(value: int | str | datetime) -> int | datetime:
         if len(value) > 18:
             raise _bad_as_of(value)
         return int(value)
+    pair = _PAIR.fullmatch(value) if isinstance(value, str) else None
+    if pair is not None:
+        return IndexPair(int(pair[1]), int(pair[2]))
     return to_utc(parse_time("as_of", value))
 
 
@@ -174,9 +249,9 @@ def unknown_memory(memory_id: UUID, field: str = "memory_id") -> InputError:
 
 def _bad_as_of(value: object) -> InputError:
     return InputError(
-        f"as_of is {shown(value)}; give an index from 0 or a time with its offset.",
+        f"as_of is {shown(value)}; give an index from 0, two as i@g, or a time with its offset.",
         code="bad_as_of",
         field="as_of",
         value=shown(value),
-        allowed="an index, or RFC 3339 with an offset",
+        allowed="an index, i@g, or RFC 3339 with an offset",
     )

@@ -32,6 +32,7 @@ def replay(
     verify: Annotated[
         bool, Option("--verify", help="Compare with the live view; exit code 1 on a difference.")
     ] = False,
+    shared: options.Shared = False,
 ) -> None:
     """
     Rebuild views from the log beside the live ones, and swap.
@@ -41,7 +42,7 @@ def replay(
     run = Invocation(common)
     name = run.tenant(tenant)
     with run.ledger() as ledger, progress_bar() as progress:
-        reports = ledger.replay(view, tenant=name, verify=verify, progress=progress)
+        reports = ledger.replay(view, tenant=name, shared=shared, verify=verify, progress=progress)
     value = {"views": [asdict(report) for report in reports]}
     run.output.result(value, lambda page: _show_replay(page, reports))
     if any(report.equal is False for report in reports):
@@ -53,6 +54,7 @@ def reconcile(
     common: Common,
     tenant: options.Tenant = None,
     repair: Annotated[bool, Option("--repair", help="Put right what is found.")] = False,
+    shared: options.Shared = False,
 ) -> None:
     """
     Compare the views with the log row by row.
@@ -64,7 +66,7 @@ def reconcile(
     run = Invocation(common)
     name = run.tenant(tenant)
     with run.ledger() as ledger, progress_bar() as progress:
-        reports = ledger.reconcile(tenant=name, repair=repair, progress=progress)
+        reports = ledger.reconcile(tenant=name, shared=shared, repair=repair, progress=progress)
     value = {"views": [asdict(report) for report in reports]}
     run.output.result(value, lambda page: _show_reconcile(page, reports))
     if not all(report.settled for report in reports):

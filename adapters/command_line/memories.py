@@ -42,7 +42,8 @@ class Description:
         Option(metavar="TYPE", help="user, agent, resource, session or team. Default: by kind."),
     ] = None
     visibility: Annotated[
-        str | None, Option(help="owner, user, agent, team or tenant. Default: owner.")
+        str | None,
+        Option(help="owner, user, agent, team, tenant, or global: right admin. Default: owner."),
     ] = None
     subject: Annotated[
         str | None, Option(help="What a fact is about; the current one about it is replaced.")
@@ -204,10 +205,16 @@ def answer_as_json(found: "Recall", names: dict[UUID, str]) -> dict[str, Any]:
     from memoriale.adapters.application.presenting import as_json
 
     hits = [
-        {**as_json(hit), "branch": names.get(hit.branch, str(hit.branch))} for hit in found.hits
+        {
+            **as_json(hit),
+            "branch": "main" if hit.is_global else names.get(hit.branch, str(hit.branch)),
+        }
+        for hit in found.hits
     ]
     return {
         "index": found.index,
+        "global_index": found.global_index,
+        "pin": found.pin,
         "now": found.now.isoformat(),
         "degraded": list(found.degraded),
         "behind": found.behind,
@@ -240,7 +247,7 @@ def _show(page: Page, found: "Recall") -> None:
             for hit in found.hits
         )
     rebuilt = ", view rebuilt" if found.rebuilt else ""
-    page.line(f"as of index {found.index}{rebuilt}")
+    page.line(f"as of index {found.pin}{rebuilt}")
     if "disk" in found.degraded:
         page.line(
             f"The view is {found.behind} events behind, because its disk is full or may not be "

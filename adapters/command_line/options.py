@@ -18,7 +18,10 @@ Importance = Annotated[float | None, Option(help="0..1.")]
 Tags = Annotated[list[str] | None, Option("--tag", metavar="TAG", help="May be repeated.")]
 AsOf = Annotated[
     str | None,
-    Option("--as-of", metavar="INDEX|TIME", help="Answer as then; RFC 3339 with an offset."),
+    Option("--as-of", metavar="INDEX|I@G|TIME", help="Answer as then; RFC 3339 with an offset."),
+]
+Shared = Annotated[
+    bool, Option("--global", help="The views of the global memories alone, not the tenant's.")
 ]
 ValidAt = Annotated[
     str | None, Option("--valid-at", metavar="TIME", help="Only what is true in the world then.")

@@ -116,6 +116,8 @@ def list_memories(
         "memories": [record.as_dict() for record in found.memories],
         "next": found.next,
         "index": found.index,
+        "global_index": found.global_index,
+        "pin": found.pin,
         "behind": found.behind,
     }
     run.output.result(value, lambda page: _show_list(page, found))

@@ -1,19 +1,21 @@
 """What a memory handle is bound to: a principal, a branch and the services of a tenant."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final, Self
 from uuid import UUID
 
 from memoriale.adapters.application.access_recording import Given
 from memoriale.adapters.application.branching import BranchView, branch_scope
+from memoriale.adapters.application.global_memories import Authors, main_of
+from memoriale.adapters.application.global_writing import GlobalWriting
 from memoriale.adapters.application.presenting import Presenter
 from memoriale.adapters.application.reading import AsOf
 from memoriale.adapters.composition import Tenant
 from memoriale.adapters.settings import Settings
 from memoriale.domain import commands
-from memoriale.domain.access import AccessScope
+from memoriale.domain.access import GLOBAL_SCOPE, GLOBAL_TENANT, AccessScope
 from memoriale.domain.branches import MAIN
 from memoriale.domain.errors import ForkedHandleError, InputError
 from memoriale.domain.principal import Principal, Right
@@ -85,6 +87,8 @@ class Bound:
         degraded: tuple[str, ...] = (),
         branch: BranchView | None = None,
         question: str | None = None,
+        global_index: int | None = None,
+        shared: Collection[UUID] = (),
     ) -> None:
         """
         Puts what the caller is about to be given on record, for surfaces of this package.
@@ -97,6 +101,8 @@ class Bound:
             behind, degraded: What the answer may lack.
             branch: Where; default: this handle's.
             question: What was asked.
+            global_index: The pin in the log of global memories.
+            shared: Which of the memories are global.
         """
         given = Given(
             command=command,
@@ -107,6 +113,8 @@ class Bound:
             behind=behind,
             degraded=degraded,
             question=question,
+            global_index=global_index,
+            shared=shared,
         )
         self.services.recorder.record(self.principal, given)
 
@@ -120,6 +128,21 @@ class Bound:
         reading = self.services.reading
         return Presenter(
             self.services.log.identities, names, lambda ids: reading.hidden(ids, branch, scope)
+        )
+
+    @property
+    def for_all(self) -> GlobalWriting:
+        """Global memories, for surfaces of this package that have asked for ``admin``."""
+        return GlobalWriting(self.services)
+
+    def _global_presenter(self, services: Tenant) -> Presenter:
+        own, shared = self.services.log.identities, services.log.identities
+        authors = Authors(shared, own, self.principal.tenant)
+        reading, main = services.reading, main_of(services)
+        return Presenter(
+            authors,
+            {services.log.log_id: MAIN},
+            lambda ids: reading.hidden(ids, main, GLOBAL_SCOPE),
         )
 
     def _acting(self, given: Mapping[str, Any]) -> tuple[Principal, dict[str, Any]]:
@@ -138,7 +161,10 @@ class Bound:
     def _proved(self, receipt: Receipt) -> Receipt:
         from memoriale.adapters.proving.receipts import with_proof
 
-        return with_proof(receipt, self.services.log, self.services.sealing)
+        shared = self.services.shared
+        is_global = receipt.tenant == GLOBAL_TENANT and shared is not None
+        services = shared.make() if is_global and shared is not None else self.services
+        return with_proof(receipt, services.log, services.sealing)
 
     def _is_anothers(self, item: str | Mapping[str, Any]) -> bool:
         if not isinstance(item, Mapping):

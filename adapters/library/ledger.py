@@ -10,6 +10,7 @@ from memoriale.adapters.library.access import LedgerAccess
 from memoriale.adapters.library.anchoring import Anchoring
 from memoriale.adapters.library.memory import Memory
 from memoriale.adapters.library.proving import Progress, named
+from memoriale.domain.access import GLOBAL_TENANT
 from memoriale.domain.branches import NO_LIMIT
 from memoriale.domain.errors import BehindError, InputError
 from memoriale.domain.principal import Principal, Right, parse_rights
@@ -109,6 +110,7 @@ class Ledger(Anchoring):
         view: str = "all",
         *,
         tenant: str | None = None,
+        shared: bool = False,
         verify: bool = False,
         progress: Progress | None = None,
     ) -> "list[ReplayReport]":
@@ -117,7 +119,8 @@ class Ledger(Anchoring):
 
         Args:
             view: ``recall``, ``stats``, ``proofs`` or ``all``.
-            tenant: Whose.
+            tenant: Whose; None: of all that were used, and of the global memories.
+            shared: The views of the global memories alone.
             verify: Compare vectors too; a difference is then a finding (``equal`` is False).
             progress: Called while it works.
 
@@ -127,7 +130,7 @@ class Ledger(Anchoring):
         from memoriale.projections.replay import replay
 
         reports = []
-        for services in self._chosen(tenant):
+        for services in self._for_all_tenants() if shared else self._chosen(tenant, shared=True):
             self._allow(services, "replay", Right.OPERATE)
             names = _view_names(view, (*VIEW_NAMES, PROOFS))
             for name in (name for name in names if name != PROOFS):
@@ -151,6 +154,7 @@ class Ledger(Anchoring):
         view: str = "all",
         *,
         tenant: str | None = None,
+        shared: bool = False,
         repair: bool = False,
         progress: Progress | None = None,
     ) -> "list[ReconcileReport]":
@@ -161,7 +165,8 @@ class Ledger(Anchoring):
         Args:
             view: ``recall``, ``stats``, ``persons`` (whom each event is about), ``owner-snapshots``
                 (a wrong one is removed) or ``all``.
-            tenant: Whose.
+            tenant: Whose; None: of all that were used, and of the global memories.
+            shared: The views of the global memories alone.
             repair: Put right what is found.
             progress: Called while it works.
 
@@ -172,7 +177,7 @@ class Ledger(Anchoring):
         from memoriale.projections.reconcile import reconcile
 
         reports = []
-        for services in self._chosen(tenant):
+        for services in self._for_all_tenants() if shared else self._chosen(tenant, shared=True):
             self._allow(services, "reconcile", Right.OPERATE)
             names = _view_names(view, (*VIEW_NAMES, PERSONS, SNAPSHOTS))
             for name in (name for name in names if name in VIEW_NAMES):
@@ -234,7 +239,8 @@ class Ledger(Anchoring):
             raise InputError("an index needs a tenant.", code="missing", field="tenant")
         index = receipt.index if isinstance(receipt, Receipt) else receipt
         check_seconds("timeout", timeout)
-        services = self.tenant(name)
+        of_all = isinstance(receipt, Receipt) and name == GLOBAL_TENANT
+        services = self.shared.make() if of_all else self.tenant(name)
         self._allow(services, "wait", Right.USE)
         check_whole("index", index, 0, services.log.head() - 1)
         with services.view(_known_view(view)).read(at_least=index + 1, wait=timeout) as reading:

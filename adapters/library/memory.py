@@ -6,7 +6,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Unpack
 from uuid import UUID
 
+from memoriale.adapters.application.branching import BranchView
 from memoriale.adapters.application.reading import AsOf
+from memoriale.adapters.application.writing import Change
 from memoriale.adapters.library.bound import PRINCIPAL_FIELDS, wants_proof
 from memoriale.adapters.library.comparisons import Comparisons
 from memoriale.adapters.library.fields import (
@@ -18,8 +20,9 @@ from memoriale.adapters.library.fields import (
 from memoriale.adapters.library.looking import Looking
 from memoriale.adapters.library.with_stores import WithStores
 from memoriale.domain import commands
+from memoriale.domain.access import Visibility
 from memoriale.domain.branches import Branch
-from memoriale.domain.errors import InputError, MemorialeError
+from memoriale.domain.errors import InputError, MemorialeError, MissingRightError
 from memoriale.domain.principal import Principal, Right
 from memoriale.domain.receipt import Receipt
 from memoriale.domain.text import check_text
@@ -108,14 +111,15 @@ class Memory(Comparisons, Looking, WithStores):
                 current fact of equal subject is replaced · ``supersedes``: ids of memories of the
                 same owner and kind to replace · ``importance``, ``confidence``: 0..1 · ``tags``:
                 list of texts · ``namespace``: path · ``metadata``: JSON object · ``visibility``:
-                owner, user, agent, team or tenant · ``about``: users whom it is about (default:
-                the owner if a user) · ``valid_from``, ``valid_until``: when it is true in the
-                world · ``expires_at``: no longer recalled from then on · ``created_at``: time
-                claimed by the source · ``source``, ``source_tier``, ``source_run``,
-                ``evidence``: provenance · ``retention_class`` · ``language``, ``model``,
-                ``prompt_version``: codes stored in clear · ``speaker``, ``role``, ``caption``:
-                of a message · ``details``: further fields of a registered kind · ``reason`` ·
-                ``idempotency_key``: a repeated call with the same key
+                owner, user, agent, team, tenant, or global: for all tenants, without owner and
+                ``about``, from branch ``main``, right ``admin`` · ``about``: users whom it is
+                about (default: the owner if a user) · ``valid_from``, ``valid_until``: when it
+                is true in the world · ``expires_at``: no longer recalled from then on ·
+                ``created_at``: time claimed by the source · ``source``, ``source_tier``,
+                ``source_run``, ``evidence``: provenance · ``retention_class`` · ``language``,
+                ``model``, ``prompt_version``: codes stored in clear · ``speaker``, ``role``,
+                ``caption``: of a message · ``details``: further fields of a registered kind ·
+                ``reason`` · ``idempotency_key``: a repeated call with the same key
                 and arguments returns the first receipt · ``actor``: outside id of who says so ·
                 ``correlation_id``, ``causation_id`` · ``receipt``: ``durable`` (default), or
                 ``sealed`` to wait until the event is under a checkpoint; the receipt then has
@@ -129,7 +133,11 @@ class Memory(Comparisons, Looking, WithStores):
         principal, rest = self._acting(given)
         sealed = wants_proof(rest.pop("receipt", None))
         command = self.remember_command(content, rest)
-        receipt = self.services.writing.remember(principal, self._resolved(), command)
+        if command.visibility is Visibility.GLOBAL:
+            self.allow("remember", Right.ADMIN)
+            receipt = self.for_all.remember(principal, self._resolved(), command)
+        else:
+            receipt = self.services.writing.remember(principal, self._resolved(), command)
         return self._proved(receipt) if sealed else receipt
 
     def remember_many(self, items: Iterable[str | Mapping[str, Any]]) -> Answers:
@@ -191,10 +199,25 @@ class Memory(Comparisons, Looking, WithStores):
                 answers.append(None)
             except InputError as error:
                 answers.append(error)
-        principals, asked = [p for p, _ in good], [c for _, c in good]
         branch = self._resolved()
-        stored = iter(self.services.writing.remember_many(principals, branch, asked))
-        return [next(stored) if answer is None else answer for answer in answers]
+        for_all = [one for one in good if one[1].visibility is Visibility.GLOBAL]
+        own = [one for one in good if one[1].visibility is not Visibility.GLOBAL]
+        remember_many = self.services.writing.remember_many
+        stored = iter(remember_many([p for p, _ in own], branch, [c for _, c in own]))
+        globals_ = iter(self._store_for_all(for_all, branch))
+        said = iter([globals_ if c.visibility is Visibility.GLOBAL else stored for _, c in good])
+        return [next(next(said)) if answer is None else answer for answer in answers]
+
+    def _store_for_all(
+        self, asked: Sequence[tuple[Principal, commands.Remember]], branch: BranchView
+    ) -> Answers:
+        if not asked:
+            return []
+        try:
+            self.allow("remember", Right.ADMIN)
+        except MissingRightError as error:
+            return [error for _ in asked]
+        return self.for_all.remember_many([p for p, _ in asked], branch, [c for _, c in asked])
 
     def correct(
         self, memory_id: UUID | str, content: str, **given: Unpack[ChangeFields]
@@ -204,7 +227,7 @@ class Memory(Comparisons, Looking, WithStores):
 
         Args:
             memory_id: A current memory of the caller's own; another's that it can see needs the
-                right ``review``.
+                right ``review``, a global one ``admin``.
             content: The better content.
             **given: ``reason``, ``actor`` (outside id of who says so), ``idempotency_key``,
                 ``correlation_id``, ``causation_id``.
@@ -274,7 +297,8 @@ class Memory(Comparisons, Looking, WithStores):
             tags: Only memories with all of these.
             min_score: Least ``similarity`` (cosine, 0..1).
             min_rank_score: Least ``score``.
-            as_of: Answer as then: an index, or an aware time or its text.
+            as_of: Answer as then: an index, which leaves global memories out; ``i@g``, the
+                ``pin`` of an answer with them; or an aware time or its text.
             valid_at: Only what is true in the world at this time; default: the time of the
                 answer.
             rank: ``relevance``, or ``composite`` of similarity, recency and importance.
@@ -284,8 +308,8 @@ class Memory(Comparisons, Looking, WithStores):
             strict: Raise ``BehindError`` instead of answering from a view that is behind.
 
         Returns:
-            A sequence of hits, best first, with ``index``, ``now``, ``degraded``, ``behind``
-            and ``rebuilt``.
+            A sequence of hits, best first, with ``index``, ``global_index``, ``pin``, ``now``,
+            ``degraded``, ``behind`` and ``rebuilt``.
         """
         from memoriale.adapters.application.recalling import Question
 
@@ -317,9 +341,18 @@ class Memory(Comparisons, Looking, WithStores):
             degraded=found.degraded,
             branch=branch,
             question=query,
+            global_index=found.global_index,
+            shared=[hit.memory_id for hit in found if hit.is_global],
         )
         return found
 
-    def _change(self, name: str, principal: Principal, command: "commands.Command") -> Receipt:
+    def _change(self, name: str, principal: Principal, command: Change) -> Receipt:
         self.allow(name, Right.USE)
-        return self.services.writing.change(principal, self._resolved(), command)  # type: ignore[arg-type]
+        branch = self._resolved()
+        try:
+            return self.services.writing.change(principal, branch, command)
+        except InputError as error:
+            if error.code != "unknown_memory" or not self.for_all.has(command.memory_id):
+                raise
+        self.allow(name, Right.ADMIN)
+        return self.for_all.change(principal, branch, command)

@@ -7,9 +7,11 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
+from memoriale.adapters.application.global_memories import GlobalMemories
 from memoriale.adapters.composition import Infrastructure, Tenant, Tenants
+from memoriale.domain.access import GLOBAL_TENANT
 from memoriale.domain.errors import ForkedHandleError, InputError, MemorialeError
-from memoriale.domain.principal import ALL_RIGHTS, Principal, Right, parse_rights
+from memoriale.domain.principal import ALL_RIGHTS, GlobalPrincipal, Principal, Right, parse_rights
 from memoriale.domain.text import check_tenant
 
 _log = logging.getLogger("memoriale.sealing")
@@ -43,6 +45,11 @@ class Opened:
         if self._closed:
             raise InputError("this ledger is closed; open it again.", code="closed")
         return self._tenants.get(check_tenant(name))
+
+    @property
+    def shared(self) -> GlobalMemories:
+        """The memories of all tenants, for surfaces of this package."""
+        return self._tenants.shared
 
     def close(self) -> None:
         """
@@ -81,11 +88,20 @@ class Opened:
     ) -> None:
         self.close()
 
-    def _chosen(self, tenant: str | None) -> list[Tenant]:
-        names = self._tenants.names() if tenant is None else [tenant]
-        if not names:
+    def _chosen(self, tenant: str | None, *, shared: bool = False) -> list[Tenant]:
+        """One tenant or all that were touched; with ``shared`` the log of ``_global`` as well."""
+        touched = [name for name in self._tenants.names() if name != GLOBAL_TENANT]
+        chosen = [self.tenant(name) for name in (touched if tenant is None else [tenant])]
+        if not chosen:
             raise InputError("no tenant was used yet; name one.", code="missing", field="tenant")
-        return [self.tenant(name) for name in names]
+        services = self._tenants.shared.find() if shared and tenant is None else None
+        return chosen if services is None else [*chosen, services]
+
+    def _for_all_tenants(self) -> list[Tenant]:
+        services = self._tenants.shared.find()
+        if services is None:
+            raise InputError("there are no global memories.", code="missing", field="shared")
+        return [services]
 
     def asked(self, tenant: str | None, command: str, *rights: Right) -> list[Tenant]:
         """
@@ -98,5 +114,7 @@ class Opened:
         return chosen
 
     def _allow(self, services: Tenant, command: str, *rights: Right) -> None:
-        principal = Principal(tenant=services.name, rights=self.rights)
+        is_global = services.name == GLOBAL_TENANT
+        kind = GlobalPrincipal if is_global else Principal
+        principal = kind(tenant=services.name, rights=self.rights)
         services.gate.allow(principal, command, *rights)

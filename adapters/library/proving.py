@@ -179,7 +179,7 @@ class Proving(Analysis):
         from memoriale.adapters.proving.trust import trusted
         from memoriale.adapters.proving.verification import Verification, not_of_these_logs
 
-        chosen = [] if all_tenants and tenant is None else self._chosen(tenant)
+        chosen = [] if all_tenants and tenant is None else self._chosen(tenant, shared=True)
         for services in chosen or [self.tenant(self.settings.tenant)]:
             self._allow(services, "verify", Right.AUDIT)
         given = self._opened_notes(checkpoints, trusted(self._sealing.key, verifiers))

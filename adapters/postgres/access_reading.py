@@ -58,11 +58,10 @@ class AccessReader:
     Args:
         datastore: The database.
         access: The access log.
-        memory: The memory log that its entries speak of.
     """
 
-    def __init__(self, datastore: Datastore, access: Log, memory: Log) -> None:
-        self._datastore, self._access, self._memory = datastore, access, memory
+    def __init__(self, datastore: Datastore, access: Log) -> None:
+        self._datastore, self._access = datastore, access
 
     def entries(
         self,
@@ -100,16 +99,15 @@ class AccessReader:
         )
         return [row_of(values) for values in found]
 
-    def changes(self, after: dict[UUID, int]) -> list[Change]:
+    def changes(self, after: dict[UUID, int], memory: Log) -> list[Change]:
         """
         Events of memories, on whatever branch, by memory and index.
 
         Args:
             after: For each memory the index after which its events are wanted.
+            memory: The memory log that they are in.
         """
-        found = self._fetch(
-            self._memory, _CHANGES, memories=list(after), after=list(after.values())
-        )
+        found = self._fetch(memory, _CHANGES, memories=list(after), after=list(after.values()))
         return [Change(*values) for values in found]
 
     def _fetch(self, log: Log, statement: str, **arguments: Any) -> list[tuple[Any, ...]]:

@@ -1,5 +1,6 @@
 """``Runner``: keeps views posted, logs sealed and jobs done, beside other runners."""
 
+import logging
 import os
 import threading
 import time
@@ -13,9 +14,11 @@ from memoriale.adapters.postgres.locks import AdvisoryLocks
 from memoriale.adapters.runner.duty import Duty, Health
 from memoriale.adapters.runner.sealing import SealingWorker
 from memoriale.adapters.runner.working import JobsWorker
+from memoriale.domain.access import GLOBAL_TENANT
 from memoriale.domain.errors import InputError, MemorialeError
 
 _NAP: Final = 0.5
+_log = logging.getLogger("memoriale.runner")
 
 
 class Runner:
@@ -27,6 +30,8 @@ class Runner:
     Two that both think to be active do no harm: each batch is posted under the lock of the
     view's folder and at the position that its writer expects. Posting is what a read does
     before it answers; it changes no record and needs no right.
+
+    Once there are global memories, their views and logs are looked after in the same way.
 
     It also seals the memory and access logs of these tenants, at most a second or a thousand
     events after they were written.
@@ -170,11 +175,24 @@ class _Worker:
             self._locks.close()
 
     def _look(self, woken: bool) -> None:
+        self._take_on_shared()
         for duty in self.duties:
             if self._stop.is_set():
                 return
             if duty.due <= time.monotonic() or (woken and duty.at_rest):
                 duty.step()
+
+    def _take_on_shared(self) -> None:
+        """Posts the view of the global memories too, from the first one on."""
+        if any(duty.health.tenant == GLOBAL_TENANT for duty in self.duties):
+            return
+        try:
+            services = self._ledger.shared.find()
+            if services is not None:
+                self.duties.append(Duty(services, self._view, self._locks))
+                services.log.application.committer.listen(self._wakeup)
+        except MemorialeError as error:
+            _log.warning("global memories cannot be looked for: %s", error.message)
 
     def _pause(self) -> float:
         next_due = min(duty.due for duty in self.duties)

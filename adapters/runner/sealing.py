@@ -7,6 +7,7 @@ import time
 from typing import Final
 
 from memoriale.adapters.application.tenant_log import TenantLog
+from memoriale.adapters.composition import Tenant
 from memoriale.adapters.library.ledger import Ledger
 from memoriale.adapters.sealing.sealing import target_of
 from memoriale.domain.errors import MemorialeError
@@ -21,7 +22,7 @@ _log = logging.getLogger("memoriale.runner")
 
 class SealingWorker:
     """
-    One thread that seals the logs of several tenants.
+    One thread that seals the logs of several tenants, and those of the global memories.
 
     Any number of processes may do so: each log has a lock, and whoever comes second finds it
     sealed. What cannot be sealed is tried again and again, and said in ``problems``.
@@ -97,7 +98,16 @@ class SealingWorker:
 
     def _logs(self) -> list[TenantLog]:
         services = [self._ledger.tenant(name) for name in self._tenants]
+        services += self._shared()
         return [log for one in services for log in (one.log, one.access)]
+
+    def _shared(self) -> list[Tenant]:
+        """The global memories, from the first one on; none while the database cannot be asked."""
+        try:
+            found = self._ledger.shared.find()
+        except MemorialeError:
+            return []
+        return [] if found is None else [found]
 
     def _tail(self, log: TenantLog) -> int:
         """How many events may not be sealed; none while the database cannot be asked."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 from uuid import UUID
 
+from memoriale.domain.access import Visibility
 from memoriale.domain.errors import InputError
 from memoriale.domain.memory import MemoryState
 from memoriale.domain.text import shown
@@ -38,10 +39,12 @@ class Line:
     Args:
         text: Quoted already; one line.
         memories: What it tells: memory and index of its version.
+        is_global: Whether they are memories of all tenants.
     """
 
     text: str
     memories: tuple[tuple[UUID, int], ...] = ()
+    is_global: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,17 +84,25 @@ class Context:
         memories: What it tells, in the order of the text: memory and index of its version.
         tokens: As counted.
         left_out: Lines that did not fit, by section.
+        shared: Which of the memories are global.
     """
 
     text: str = ""
     memories: tuple[tuple[UUID, int], ...] = ()
     tokens: int = 0
     left_out: Mapping[str, int] = field(default_factory=dict)
+    shared: frozenset[UUID] = frozenset()
 
 
 def line_of(state: MemoryState, text: str) -> Line:
     """The line of one memory."""
-    return Line(text, ((state.memory_id, state.index),))
+    is_global = state.columns.visibility == Visibility.GLOBAL
+    return Line(text, ((state.memory_id, state.index),), is_global)
+
+
+def shared_of(lines: Iterable[Line]) -> frozenset[UUID]:
+    """The global memories that lines tell."""
+    return frozenset(i for line in lines if line.is_global for i, _ in line.memories)
 
 
 def check_priorities(priorities: Mapping[str, float]) -> dict[str, float]:
@@ -159,6 +170,7 @@ def build_context(
             for s, lines in zip(told, chosen, strict=True)
             if len(lines) < len(s.lines)
         },
+        shared=shared_of(line for lines in chosen for line in lines),
     )
 
 

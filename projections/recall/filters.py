@@ -67,7 +67,7 @@ def access_condition(scope: AccessScope) -> str:
             f"visibility = 'team' AND {one_of('principal_team', _uuids(scope.teams))}",
         )
     )
-    return any_of(("visibility = 'tenant'", f"({own} AND {in_session})", named))
+    return any_of((f"visibility = '{scope.shared.value}'", f"({own} AND {in_session})", named))
 
 
 def override_condition(lines: Sequence[ScopedLine]) -> str:

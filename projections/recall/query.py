@@ -106,6 +106,7 @@ class Hit:
         metadata: As given.
         speaker: Who said it, of a message.
         explanation: What the score is made of, when asked for.
+        is_global: Whether it is a memory of all tenants; its indices are then of their log.
     """
 
     memory_id: UUID
@@ -127,6 +128,7 @@ class Hit:
     metadata: dict[str, Any]
     speaker: str | None
     explanation: Explanation | None = None
+    is_global: bool = False
 
 
 def _refused(field: str, value: object, allowed: str) -> InputError:

@@ -136,6 +136,13 @@ def pooled(shelves: Sequence[tuple[Shelf, Any]]) -> Pool:
     return Pool(chosen, seen)
 
 
+def joined(one: Pool, other: Pool) -> Pool:
+    """The rows of two pools of different logs: equal keys are different rows."""
+    import numpy
+
+    return Pool([*one.shelves, *other.shelves], numpy.concatenate([one.keys, other.keys]))
+
+
 @dataclass(slots=True)
 class Asked:
     """

@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from memoriale.domain.branches import NO_LIMIT
@@ -19,7 +20,15 @@ from memoriale.projections.recall.filters import (
 )
 from memoriale.projections.recall.order import best_places, composite
 from memoriale.projections.recall.query import Explanation, Hit, RecallQuery
-from memoriale.projections.recall.ranking import WEIGHTS, Pool, Scores, pooled, scored, understood
+from memoriale.projections.recall.ranking import (
+    WEIGHTS,
+    Pool,
+    Scores,
+    joined,
+    pooled,
+    scored,
+    understood,
+)
 from memoriale.projections.recall.shelf import READ, Shelf
 from memoriale.projections.recall.sight import partitions, visible
 from memoriale.projections.recall.view import RecallView
@@ -53,21 +62,55 @@ def search(view: RecallView, query: RecallQuery) -> list[Hit]:
         UnavailableError: The embedder failed.
         CorruptViewError: The view cannot be read.
     """
+    return ranked(query, gathered(view, query)) if query.lines else []
+
+
+class Gathered(NamedTuple):
+    """The rows of one view that may answer a question."""
+
+    view: RecallView
+    pool: Pool
+
+
+def gathered(view: RecallView, query: RecallQuery) -> Gathered:
+    """The rows of a view that may answer a question on at least one line; see ``search``."""
     pinned = all(line.limit != NO_LIMIT for line, _ in query.lines)
     position = view.position()
     lines = pinned_lines(position, query.lines)
-    if not lines:
-        return []
     with view.shelves.held:
         pool = visible_pool(view, query, lines, position, whole=pinned)
         if pool is None:
             pool = _proposed(view, query, lines)
+    return Gathered(view, pool)
+
+
+def ranked(query: RecallQuery, own: Gathered, shared: Gathered | None = None) -> list[Hit]:
+    """
+    The best of what was gathered, all rows ranked together; see ``search``.
+
+    Args:
+        query: The question.
+        own: From the caller's view.
+        shared: From the view of what all tenants see, made with the same model. Of equal scores
+            and indices the caller's own comes first.
+    """
+    pool = own.pool if shared is None else joined(own.pool, shared.pool)
+    views = [part.view for part in (own, shared) if part is not None]
+    with _held(views):
         asked = understood(pool, query.text)
     # The embedder may be slow. Meanwhile shelves only grow: the pool's places stay what they are.
-    vector = _vector(view, query, asked.text)
-    with view.shelves.held:
+    vector = _vector(own.view, query, asked.text)
+    with _held(views):
         scores = scored(pool, asked, vector, words_count=query.keyword_leg)
-        return _hits(query, pool, scores)
+        return _hits(query, pool, scores, len(own.pool.keys))
+
+
+@contextmanager
+def _held(views: Sequence[RecallView]) -> Iterator[None]:
+    with ExitStack() as held:
+        for view in views:
+            held.enter_context(view.shelves.held)
+        yield
 
 
 def _vector(view: RecallView, query: RecallQuery, text: str) -> Any:
@@ -168,7 +211,7 @@ class Chosen:
                 yield row
 
 
-def _hits(query: RecallQuery, pool: Pool, scores: Scores) -> list[Hit]:
+def _hits(query: RecallQuery, pool: Pool, scores: Scores, own: int) -> list[Hit]:
     import numpy
 
     total = scores.total
@@ -177,7 +220,7 @@ def _hits(query: RecallQuery, pool: Pool, scores: Scores) -> list[Hit]:
     kept = numpy.flatnonzero(_found(scores) & _wanted(query, total, scores.cosine))
     best = [int(place) for place in kept[best_places(total[kept], pool.keys[kept], query.top_k)]]
     return [
-        _hit(query, row, float(total[place]), place, scores)
+        _hit(query, row, float(total[place]), place, scores, is_global=place >= own)
         for place, row in zip(best, pool.rows(best), strict=True)
     ]
 
@@ -205,7 +248,15 @@ def _wanted(query: RecallQuery, total: Any, cosine: Any) -> Any:
     return wanted
 
 
-def _hit(query: RecallQuery, row: dict[str, Any], score: float, place: int, scores: Scores) -> Hit:
+def _hit(
+    query: RecallQuery,
+    row: dict[str, Any],
+    score: float,
+    place: int,
+    scores: Scores,
+    *,
+    is_global: bool,
+) -> Hit:
     return Hit(
         memory_id=UUID(row["memory_id"]),
         content=row["text"],
@@ -226,6 +277,7 @@ def _hit(query: RecallQuery, row: dict[str, Any], score: float, place: int, scor
         metadata=_metadata(row["metadata"]),
         speaker=row["speaker"],
         explanation=_explanation(scores, place) if query.explain else None,
+        is_global=is_global,
     )
 
 

@@ -22,7 +22,7 @@ def partitions(scope: AccessScope) -> list[str]:
     if scope.everything:
         return [EVERYTHING]
     found = [f"owner = {uuid_literal(owner)}" for owner in sorted(scope.owners)]
-    found.append("visibility = 'tenant'")
+    found.append(f"visibility = '{scope.shared.value}'")
     for name, value in (("user", scope.user), ("agent", scope.agent)):
         if value is not None:
             found.append(f"visibility = '{name}' AND principal_{name} = {uuid_literal(value)}")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoriale.domain.access import AccessScope, Visibility
+from memoriale.domain.access import GLOBAL_SCOPE, AccessScope, Visibility
 from memoriale.domain.record import Columns
 from tests.fixtures.events import History
 
@@ -71,7 +71,7 @@ def test_visibility_names_who_sees_a_memory(visibility: str, caller: str) -> Non
 
 def test_the_table_covers_every_visibility() -> None:
     """No visibility is without a rule."""
-    assert set(SEES) == {visibility.value for visibility in Visibility}
+    assert {*SEES, "global"} == {visibility.value for visibility in Visibility}
 
 
 @pytest.mark.parametrize("owner_type", ["user", "agent", "resource", "team"])
@@ -96,6 +96,13 @@ def test_an_unknown_visibility_names_nobody(visibility: str | None) -> None:
     row = replace(memory(), visibility=visibility)
     assert OWNER.allows(row)
     assert not any(caller.allows(row) for caller in (SAME_USER, SAME_AGENT, TEAM_MATE, NOBODY))
+
+
+@pytest.mark.parametrize("visibility", [None, *Visibility])
+def test_of_the_log_of_all_tenants_only_global_memories_are_seen(visibility: str | None) -> None:
+    """Whatever else may stand there, its readers see what is global and nothing besides."""
+    row = replace(memory(), visibility=visibility)
+    assert GLOBAL_SCOPE.allows(row) == (visibility == "global")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,8 @@ from memoriale.domain.keys import Subject
 from memoriale.domain.memory import MemoryState
 from memoriale.domain.principal import Right
 from memoriale.domain.steps import Decision, Slice
-from memoriale.domain.stores.context import Section
+from memoriale.domain.stores.context import Section, shared_of
+from memoriale.domain.stores.scopes import GLOBAL_OWNER
 
 _WHO: Final = {"user": "user_id", "agent": "agent_name", "session": "session_id"}
 
@@ -88,8 +89,12 @@ class Store:
             idempotency_key=idempotency_key,
             others=tuple(others),
         )
+        branch = memory.branch_view()
+        if owner == GLOBAL_OWNER:
+            memory.allow(command, Right.ADMIN)
+            return memory.for_all.decide(memory.principal, branch, kinds, decision, request)
         return memory.services.deciding.decide(
-            memory.principal, memory.branch_view(), owner, kinds, decision, request
+            memory.principal, branch, owner, kinds, decision, request
         )
 
     def _read(
@@ -104,6 +109,8 @@ class Store:
         memory.allow(command, Right.USE)
         branch = memory.branch_view()
         deciding = memory.services.deciding
+        if owner == GLOBAL_OWNER:
+            return memory.for_all.read(kinds, as_of)
         if as_of is None:
             return deciding.read(memory.principal, branch, owner, kinds)
         pin = memory.services.reading.pin(as_of)
@@ -126,8 +133,15 @@ class Store:
     def _shown(self, memory: Memory, command: str, section: Section, as_of: AsOf = None) -> str:
         """A section as the text of ``get_context_string``, put on record."""
         if section.lines:
-            index = memory.services.reading.pin(as_of).index
-            memory.given(command, section.memories(), index=index, as_of=as_of)
+            pin = memory.services.reading.pin(as_of)
+            memory.given(
+                command,
+                section.memories(),
+                index=pin.index,
+                as_of=as_of,
+                global_index=pin.global_index,
+                shared=shared_of(section.lines),
+            )
         return section.text()
 
     def _command(self, memory: Memory, content: str, **given: Any) -> commands.Remember:

@@ -32,7 +32,7 @@ from memoriale.domain.stores.learnings import (
     learning_of,
     outdated,
 )
-from memoriale.domain.stores.scopes import scopes_of
+from memoriale.domain.stores.scopes import SHARED_SCOPES, refuse_extracted, scopes_of
 from memoriale.domain.tools import ToolDef
 from memoriale.domain.values import check_unit, check_whole
 
@@ -55,6 +55,8 @@ class LearnedKnowledge(ScopedStore):
         min_score: Least similarity (cosine, 0..1) of what is found; None for none.
     """
 
+    scopes = SHARED_SCOPES
+
     def __init__(
         self, storage: Memory, *, top_k: int = TOP_K, min_score: float | None = None
     ) -> None:
@@ -75,7 +77,8 @@ class LearnedKnowledge(ScopedStore):
 
         Args:
             learning: ``title`` and ``content``, and what else ``NewLearning`` has. ``scope`` says
-                who may see it: ``user`` (default), ``agent`` (within the tenant) or ``tenant``.
+                who may see it: ``user`` (default), ``agent`` (within the tenant), ``tenant``, or
+                ``global``: every tenant (right ``admin``).
             model, prompt_version: What extracted it.
             idempotency_key: A repeated call with it changes nothing.
 
@@ -83,6 +86,7 @@ class LearnedKnowledge(ScopedStore):
             InputError: A scope without its owner, or a wrong field; nothing was stored.
         """
         new = parsed("learning", NewLearning, learning)
+        refuse_extracted(new.scope, new.source)
         memory = self._caller(new.user_id, new.agent_name, new.tenant_id)
         command = self._command_of(memory, new, model, prompt_version)
         decided = self._decide(

@@ -26,7 +26,13 @@ from memoriale.domain.stores.procedures import (
     procedure_of,
     suggested,
 )
-from memoriale.domain.stores.scopes import SCOPES, scopes_of
+from memoriale.domain.stores.scopes import (
+    GLOBAL_OWNER,
+    SHARED_SCOPES,
+    is_global,
+    refuse_extracted,
+    scopes_of,
+)
 from memoriale.domain.text import MAX_QUERY_CHARACTERS, check_text
 from memoriale.domain.tools import ToolDef
 from memoriale.domain.values import check_whole
@@ -37,7 +43,7 @@ _WHO: Final = {"user": "user_id", "agent": "agent_name", "tenant": "tenant_id"}
 
 class ProcedureMemory(ScopedStore):
     """
-    Procedures of users, agents and the tenant.
+    Procedures of users, agents, the tenant and all tenants.
 
     Taken from ``ProcedureMemory`` of reference system A; ``docs/parity.md`` says what is
     different.
@@ -47,6 +53,8 @@ class ProcedureMemory(ScopedStore):
         max_procedures: How many of each user, agent and tenant are kept; beyond it those used
             longest ago end as ``pruned``.
     """
+
+    scopes = SHARED_SCOPES
 
     def __init__(self, storage: Memory, *, max_procedures: int = MAX_PROCEDURES) -> None:
         super().__init__(storage)
@@ -61,8 +69,8 @@ class ProcedureMemory(ScopedStore):
         as_of: AsOf = None,
     ) -> list[Procedure]:
         """
-        The current procedures of a user, an agent and the tenant together, those that were
-        successful most often first.
+        The current procedures of a user, an agent, the tenant and all tenants together, those
+        that were successful most often first.
 
         Args:
             user_id, agent_name, tenant_id: The caller; default: the handle's.
@@ -80,7 +88,7 @@ class ProcedureMemory(ScopedStore):
         A current procedure by id; None when there is none at that scope for that owner.
 
         Args:
-            scope: ``user``, ``agent`` or ``tenant``.
+            scope: ``user``, ``agent``, ``tenant`` or ``global``.
             owner: Which user, agent or tenant; default: the handle's.
             id: Which.
         """
@@ -105,7 +113,8 @@ class ProcedureMemory(ScopedStore):
 
         Args:
             procedure: ``trigger``, ``description`` and ``steps``, and what else ``NewProcedure``
-                has. ``scope``: ``user`` (default), ``agent`` (within the tenant) or ``tenant``.
+                has. ``scope``: ``user`` (default), ``agent`` (within the tenant), ``tenant``, or
+                ``global``: every tenant (right ``admin``).
             model, prompt_version: What extracted it.
             idempotency_key: A repeated call with it changes nothing.
 
@@ -113,6 +122,7 @@ class ProcedureMemory(ScopedStore):
             InputError: A scope without its owner, or a wrong field; nothing was stored.
         """
         new = parsed("procedure", NewProcedure, procedure)
+        refuse_extracted(new.scope, new.source)
         check_text("procedure.trigger", new.trigger)
         check_text("procedure.description", new.description)
         memory = self._caller(new.user_id, new.agent_name, new.tenant_id)
@@ -212,7 +222,7 @@ class ProcedureMemory(ScopedStore):
         Ends all procedures of a scope's owner as ``retracted``; only ``erase`` destroys.
 
         Args:
-            scope: ``user``, ``agent`` or ``tenant``.
+            scope: ``user``, ``agent``, ``tenant`` or ``global``.
             owner: Which user, agent or tenant; default: the handle's.
 
         Returns:
@@ -261,8 +271,8 @@ class ProcedureMemory(ScopedStore):
 
     def _seen(self, memory: Memory, as_of: AsOf) -> list[MemoryState]:
         found: list[MemoryState] = []
-        for scope in SCOPES:
-            owner = memory.principal.identity(scope)
+        for scope in self.scopes:
+            owner = GLOBAL_OWNER if scope == "global" else memory.principal.identity(scope)
             if owner is not None:
                 seen = self._read(memory, owner, (PROCEDURE,), "procedure.list", as_of)
                 found += [] if seen is None else seen.current(PROCEDURE)
@@ -278,8 +288,15 @@ class ProcedureMemory(ScopedStore):
         self, memory: Memory, command: str, states: Sequence[MemoryState], as_of: AsOf
     ) -> None:
         versions = [(state.memory_id, state.index) for state in states]
-        index = memory.services.reading.pin(as_of).index
-        memory.given(command, versions, index=index, as_of=as_of)
+        pin = memory.services.reading.pin(as_of)
+        memory.given(
+            command,
+            versions,
+            index=pin.index,
+            as_of=as_of,
+            global_index=pin.global_index,
+            shared=[state.memory_id for state in states if is_global(state)],
+        )
 
     def _command_of(
         self,

@@ -15,7 +15,13 @@ from memoriale.domain.fields import parse_id
 from memoriale.domain.keys import Subject
 from memoriale.domain.memory import MemoryState
 from memoriale.domain.principal import Right
-from memoriale.domain.stores.scopes import owner_of_scope, visibility_of_scope
+from memoriale.domain.stores.scopes import (
+    GLOBAL_OWNER,
+    SCOPES,
+    is_global,
+    owner_of_scope,
+    visibility_of_scope,
+)
 from memoriale.domain.text import MAX_QUERY_CHARACTERS
 
 T = TypeVar("T")
@@ -25,8 +31,11 @@ class ScopedStore(Store):
     """
     A store whose memories belong to a user, an agent or the tenant, by their scope.
 
-    ``top_k`` and ``min_score`` are what a search finds at most and at least.
+    ``top_k`` and ``min_score`` are what a search finds at most and at least, ``scopes`` those
+    that the store has.
     """
+
+    scopes: tuple[str, ...] = SCOPES
 
     top_k: int
     min_score: float | None
@@ -64,7 +73,7 @@ class ScopedStore(Store):
         return {**given, "visibility": visibility_of_scope(scope).value}
 
     def _owner_of_scope(self, memory: Memory, scope: str) -> Subject:
-        return owner_of_scope(memory.principal, scope)
+        return owner_of_scope(memory.principal, scope, self.scopes)
 
     def _search(
         self,
@@ -105,6 +114,8 @@ class ScopedStore(Store):
                 degraded=found.degraded,
                 branch=branch,
                 question=query,
+                global_index=found.global_index,
+                shared=[hit.memory_id for hit in found if hit.is_global],
             )
         states = self._states(memory, [hit.memory_id for hit in found], as_of)
         return [states[hit.memory_id] for hit in found if hit.memory_id in states]
@@ -124,10 +135,12 @@ class ScopedStore(Store):
         """Memories as folded from the log, those that the caller may see."""
         services = memory.services
         branch = memory.branch_view()
-        limit = services.reading.pin(as_of).limit
+        pin = services.reading.pin(as_of)
         scope = services.writing.scope(memory.principal, branch)
-        found = services.reading.folded(list(memory_ids), branch, limit)
-        return {i: state for i, state in found.items() if scope.allows(state.columns)}
+        found = services.reading.folded(list(memory_ids), branch, pin.limit)
+        missing = [i for i in memory_ids if i not in found]
+        shared = memory.for_all.folded(missing, pin) if missing else {}
+        return {i: state for i, state in found.items() if scope.allows(state.columns)} | shared
 
     def _one(
         self, memory: Memory, name: str, memory_id: UUID | str, kind: str
@@ -138,11 +151,15 @@ class ScopedStore(Store):
         state = self._states(memory, [found]).get(found)
         if state is None or state.kind != kind:
             return None
-        memory.given(f"{kind}.show", [(found, state.index)], index=state.index)
+        shared = (found,) if is_global(state) else ()
+        index = memory.services.reading.pin(None).index if shared else state.index
+        memory.given(f"{kind}.show", [(found, state.index)], index=index, shared=shared)
         return state
 
     def _owned(self, memory: Memory, state: MemoryState) -> Subject:
         """Who owns a memory that the caller may see."""
+        if is_global(state):
+            return GLOBAL_OWNER
         names = memory.services.log.identities.names([state.columns.owner])
         return names[state.columns.owner]
 

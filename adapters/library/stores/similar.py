@@ -17,7 +17,8 @@ MOST: Final = 1_000
 
 def similar_learnings(memory: Memory, text: str, threshold: float, wait: float) -> list[UUID]:
     """
-    The learnings that the caller may see and whose similarity to a text reaches a threshold.
+    The tenant's learnings that the caller may see and whose similarity to a text reaches a
+    threshold.
 
     Args:
         memory: The caller.
@@ -41,7 +42,7 @@ def similar_learnings(memory: Memory, text: str, threshold: float, wait: float) 
     )
     recalling = memory.services.recalling
     found = recalling.recall(memory.principal, memory.branch_view(), question)
-    return [hit.memory_id for hit in found]
+    return [hit.memory_id for hit in found if not hit.is_global]
 
 
 def similar_in_time(

@@ -196,8 +196,15 @@ class Stores(Store):
         )
         if found.memories:
             memory = self._acting(user_id, agent_name, session_id)
-            index = memory.services.reading.pin(as_of).index
-            memory.given("context", found.memories, index=index, as_of=as_of)
+            pin = memory.services.reading.pin(as_of)
+            memory.given(
+                "context",
+                found.memories,
+                index=pin.index,
+                as_of=as_of,
+                global_index=pin.global_index,
+                shared=found.shared,
+            )
         return found
 
     def extractor_configs(self) -> dict[str, Mapping[str, Any]]:
