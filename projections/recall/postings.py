@@ -14,6 +14,9 @@ _MOST_JOINED: Final = 4_000_000
 """Postings up to which parts are joined, which takes about 30 bytes of memory for each."""
 _UMLAUT: Final = re.compile("([aou])e")
 
+_PIECES_OF: Final = 64
+"""Letters of the longest term that is taken to pieces to look each of them up."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Part:
@@ -146,8 +149,12 @@ def _perhaps_alike(part: _Part, term: str) -> Iterator[str]:
         return
     words = part.column
     yield from words.filter(pc.match_substring(words, term)).to_pylist()
-    pieces = {term[i:j] for i in range(len(term)) for j in range(i + 4, len(term) + 1)}
-    yield from (piece for piece in pieces if part.place(piece) >= 0)
+    if len(term) <= _PIECES_OF:
+        pieces = {term[i:j] for i in range(len(term)) for j in range(i + 4, len(term) + 1)}
+        yield from (piece for piece in pieces if part.place(piece) >= 0)
+    else:
+        # Its pieces are more than any vocabulary: 134 million for one of 16,384 letters.
+        yield from (word for word in words.to_pylist() if len(word) >= 4 and word in term)
     # Up to the first vowel that may be an umlaut nothing differs.
     plain = _without_umlauts(term)
     before = re.match("[^aou]*[aou]?", plain)

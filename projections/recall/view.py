@@ -184,7 +184,8 @@ class RecallView:
         return self.table.count() - 1
 
     def close(self) -> None:
-        """Releases the table."""
+        """Releases the table, and the files that shelves lie in."""
+        self.shelves.clear()
         self.table.close()
 
     def _post(self, batch: Batch, events: Sequence[RecordedEvent], expected_position: int) -> None:

@@ -39,7 +39,7 @@ def arguments(row: Row, target: Victim, folder: Path) -> list[str]:
     ids = target.ids
     known = {
         **dict.fromkeys(("id", "gone"), ids["memory_id"]),
-        **dict.fromkeys(("job", "cancelled"), ids["job_id"]),
+        **dict.fromkeys(("job", "done", "cancelled"), ids["job_id"]),
         **{"decision": ids["decision_id"], "note": str(note), "line": str(line)},
         "folder": str(folder),
     }

@@ -32,6 +32,7 @@ PROMISED = {
     *("import", "export", "replay", "reconcile", "verify", "doctor", "demo"),
     *("checkpoint", "consistency", "receipt", "receipt-check", "restored", "bundle", "anchors"),
     *("who-saw", "what-was-told", "accesses"),
+    *("context", "explain", "summarize", "tools"),
 }
 
 

@@ -182,6 +182,7 @@ def test_a_damaged_view(posted: PostedView[Any], disk: Path, history: History) -
     again.run(lambda reading: reading.view.digest())
     assert again.run(summary, wait=60) == (EVENTS, 0, False)
     assert left(again) == only_live(again)
+    again.close()
 
 
 def test_files_of_writes_that_failed(disk: Path, history: History) -> None:
