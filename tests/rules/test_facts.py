@@ -237,3 +237,13 @@ def test_what_a_store_tells_is_on_record(facts: UserFacts, shared_ledger: Ledger
     tenant = facts.storage.principal.tenant
     seen = shared_ledger.access.who_saw(fact_id, tenant=tenant)
     assert [entry.command for entry in seen] == ["facts.context"]
+
+
+def test_a_reply_of_ten_thousand_facts_keeps_the_cap(alice: Memory) -> None:
+    """However many facts a model names at once, the most important ones stay, in one append."""
+    store = UserFacts(alice, max_facts=100)
+    many = [{"fact": f"User knows number {n}", "importance": n / 10_000} for n in range(10_000)]
+    store.add_facts(facts=many, source="auto")
+    kept = store.get_active_facts()
+    assert len(kept) == 100
+    assert {fact.fact for fact in kept} == {f"User knows number {n}" for n in range(9_900, 10_000)}

@@ -113,10 +113,10 @@ class UserFacts(Store):
             "prompt_version": prompt_version,
             "source_run": source_run,
         }
-        for_all = [self._fact(memory, new, input, shared) for new in asked]
+        commands = {id(new): self._fact(memory, new, input, shared) for new in asked}
         decision = AddFacts(
             facts=asked,
-            command_of=lambda new: for_all[asked.index(new)],
+            command_of=lambda new: commands[id(new)],
             source="auto" if source == "auto" else "manual",
             most=self.max_facts,
         )
