@@ -129,7 +129,11 @@ class Histories(RuleBasedStateMachine):
     @rule()
     def replays_equal(self) -> None:
         reports = self.ledger.replay(tenant=self.tenant, verify=True)
-        assert {(r.view, r.equal) for r in reports} == {("recall", True), ("stats", True)}
+        assert {(r.view, r.equal) for r in reports} == {
+            ("recall", True),
+            ("stats", True),
+            ("proofs", True),
+        }
 
     def teardown(self) -> None:
         if hasattr(self, "model"):
