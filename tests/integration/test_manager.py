@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 
+from memoriale.adapters.application.jobs import Jobs
 from memoriale.adapters.library.ledger import Ledger
 from memoriale.adapters.library.stores.config import UnifiedMemoryConfig
 from memoriale.adapters.library.stores.manager import MemoryManager
 from memoriale.domain.chat import ChatMessage, ModelReply
 from memoriale.domain.errors import InputError, UnavailableError
+from memoriale.domain.jobs import Job
+from tests.fixtures.embedded import eventually
 
 EVERYTHING = {
     "user_facts": True,
@@ -140,6 +143,27 @@ def test_a_failing_model_loses_nothing_and_is_told(manager: Make) -> None:
     facts = other.get_user_facts()
     assert facts is not None
     assert [f.fact for f in facts.get_active_facts("alice")] == ["User lives in Oslo"]
+
+
+def test_a_job_that_is_added_while_the_thread_is_about_to_end_is_worked_on(
+    manager: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread looks once more when a job was added during a look that found nothing."""
+    one = manager(model=Model())
+    looked: list[int] = []
+    original = Jobs.run_due
+
+    def run_due(self: Jobs, *arguments: Any, **named: Any) -> list[Job]:
+        done = original(self, *arguments, **named)
+        looked.append(len(done))
+        if not done and looked.count(0) == 1:
+            one.after_run(None, "alice", SAID)
+        return done
+
+    monkeypatch.setattr(Jobs, "run_due", run_due)
+    one.after_run(None, "alice", SAID)
+    assert eventually(lambda: len([count for count in looked if count]) >= 2)
+    assert one.await_extractions() == []
 
 
 def test_without_a_model_extraction_is_a_clear_error(manager: Make) -> None:

@@ -39,12 +39,15 @@ class Background:
         self._concerns = concerns
         self._lock = threading.Lock()
         self._mine: set[UUID] = set()
+        self._added = False
+        """Whether jobs were added since the thread last looked for due ones."""
         self._thread: threading.Thread | None = None
 
     def add(self, job_ids: Sequence[UUID]) -> None:
         """Jobs that were asked for just now; work on them begins."""
         with self._lock:
             self._mine |= set(job_ids)
+            self._added = True
             if self._mine and (self._thread is None or not self._thread.is_alive()):
                 self._thread = threading.Thread(
                     target=self._work, name="memoriale-background", daemon=True
@@ -76,6 +79,8 @@ class Background:
 
     def _work(self) -> None:
         while True:
+            with self._lock:
+                self._added = False
             try:
                 done = self._jobs().run_due(self._handlers(), only=self._is_own)
             except MemorialeError:
@@ -87,5 +92,7 @@ class Background:
             with self._lock:
                 left = {i for i in self._mine if self._jobs().get(i).status in OPEN}
                 self._mine = left
-                if not done:
+                # What was added while it looked was told that the thread is there: look again.
+                if not done and not self._added:
+                    self._thread = None
                     return
