@@ -87,15 +87,19 @@ class Runner:
 
     def start(self) -> None:
         """
-        Starts the threads. Calling it again does nothing.
+        Starts the threads. Calling it again does nothing. When one cannot start, none goes on.
 
         Raises:
             UnavailableError: The database or the home cannot be used.
             InputError: The language model of the settings cannot be made.
             MissingRightError: The right to work on jobs is missing.
         """
-        for worker in self._workers:
-            worker.start()
+        try:
+            for worker in self._workers:
+                worker.start()
+        except BaseException:
+            self.stop()
+            raise
 
     def stop(self) -> None:
         """Finishes the batches and the job at hand, and hands over to another runner at once."""

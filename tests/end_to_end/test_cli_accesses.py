@@ -16,7 +16,8 @@ def test_who_saw_what_was_told_and_accesses(cli: CommandLine) -> None:
     (access,) = saw["accesses"]
     assert (access["command"], access["purpose"]) == ("recall", "care")
     assert access["session"]["id"] == "s-1"
-    assert access["memories"] == [{"memory_id": first["memory_id"], "version": 0, "rank": 1}]
+    given = {"memory_id": first["memory_id"], "version": 0, "rank": 1, "is_global": False}
+    assert access["memories"] == [given]
     rest = ("--after", str(saw["next"]))
     again = cli("who-saw", first["memory_id"], *tenant, *rest, "--json").json()
     assert (len(again["accesses"]), again["next"]) == (1, None)

@@ -105,6 +105,19 @@ def test_a_runner_says_at_once_that_it_cannot_work(opened: Open, tenant: str) ->
             Runner(ledger, tenants=[tenant], views=["stats"], seal=False).start()
 
 
+def test_none_goes_on_when_one_cannot_start(opened: Open, tenant: str) -> None:
+    """A runner whose start failed leaves no thread behind that works without anybody's leave."""
+    before = {*threading.enumerate()}
+    with opened(model=SILENT) as ledger:
+        ledger.rights = frozenset({Right.USE})
+        runner = Runner(ledger, tenants=[tenant])
+        for _ in range(2):
+            with pytest.raises(MissingRightError):
+                runner.start()
+            left = {*threading.enumerate()} - before
+            assert [t.name for t in left if t.name.startswith("memoriale-runner")] == []
+
+
 def test_a_database_that_is_away_is_said_and_waited_for(
     opened: Open, tenant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
