@@ -3,9 +3,11 @@
 MemorialeError
 ├── ViolationError        what was checked does not hold               (exit code 1)
 ├── InputError            fix the input; nothing was stored            (exit code 2)
-│   └── ForkedHandleError open a ledger of your own after os.fork
+│   ├── ForkedHandleError open a ledger of your own after os.fork
+│   └── MemoryCapabilityError  the provider cannot do that; take another
 ├── RefusedError          a hold, a policy or a missing right          (exit code 3)
-│   └── MissingRightError
+│   ├── MissingRightError
+│   └── MemoryAccessDeniedError  the team's memory is closed to the caller
 ├── ConflictError         somebody else was first; try again           (exit code 4)
 ├── IncompleteError       nothing wrong was found, but not all checked (exit code 6)
 └── UnavailableError      database, model or file; wait and try again  (exit code 5)
@@ -98,6 +100,20 @@ class ForkedHandleError(InputError):
     default_code = "forked_handle"
 
 
+class MemoryCapabilityError(InputError):
+    """
+    A call needs what the provider of a memory does not have. ``capability`` names it:
+    ``semantic``, ``prunable`` or ``bulk`` (reference system C, ``MemoryCapabilityError``).
+    """
+
+    default_code = "missing_capability"
+
+    @property
+    def capability(self) -> str:
+        """What is missing."""
+        return str(self.allowed)
+
+
 class RefusedError(MemorialeError):
     """A hold, a policy or a missing right forbids the call. Nothing was stored."""
 
@@ -109,6 +125,20 @@ class MissingRightError(RefusedError):
     """The principal lacks the right that the call needs."""
 
     default_code = "missing_right"
+
+
+class MemoryAccessDeniedError(RefusedError):
+    """
+    The caller may not use the memory of a team; ``team_id`` names it, and None is the memory
+    without a team (reference system C, ``MemoryAccessDeniedError``).
+    """
+
+    default_code = "team_denied"
+
+    @property
+    def team_id(self) -> str | None:
+        """Which team."""
+        return None if self.value is None else str(self.value)
 
 
 class ConflictError(MemorialeError):

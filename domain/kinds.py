@@ -101,6 +101,9 @@ _TABLE: Final = (
     Kind("file_entry", ("agent", "user"), recalled=False),
     Kind("node", ("user",)),
     Kind("edge", ("user",)),
+    Kind("working", ("resource",), recalled=False),
+    Kind("semantic", ("resource",)),
+    Kind("item", ("user", "agent")),
 )
 
 KINDS: Final = KindTable()

@@ -10,6 +10,7 @@ from memoriale.domain.payloads.experience import (
     ProcedureStep,
 )
 from memoriale.domain.payloads.people import Fact, Note, ProfileField
+from memoriale.domain.payloads.resources import Item, Semantic, Working
 from memoriale.domain.payloads.things import (
     Edge,
     Entity,
@@ -29,6 +30,7 @@ __all__ = [
     "EntityFact",
     "Fact",
     "FileEntry",
+    "Item",
     "Learning",
     "Message",
     "Node",
@@ -38,7 +40,9 @@ __all__ = [
     "ProcedureStep",
     "ProfileField",
     "Relationship",
+    "Semantic",
     "Summary",
+    "Working",
     "payload_model",
     "register_payload",
 ]

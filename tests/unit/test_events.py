@@ -51,6 +51,9 @@ KINDS_THAT_SHIP = (
     "file_entry",
     "node",
     "edge",
+    "working",
+    "semantic",
+    "item",
 )
 
 
