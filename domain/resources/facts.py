@@ -85,3 +85,25 @@ class RememberedFact(MemoryFact):
     def verified(self) -> bool:
         """Whether its source was looked up and contains the evidence."""
         return self.verification is Verification.VERIFIED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactVersion:
+    """
+    What happened to a fact once.
+
+    Args:
+        id: The fact.
+        event: ``remembered``, ``replaced`` or ``forgotten``.
+        at: When; aware UTC.
+        content: What it said from then on; None when nothing more.
+        index: The ledger's index of it, where there is one.
+        reason: Why, where it was said.
+    """
+
+    id: str
+    event: str
+    at: datetime
+    content: str | None = None
+    index: int | None = None
+    reason: str | None = None

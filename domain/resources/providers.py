@@ -1,12 +1,12 @@
 """The ports of a resource's memory; whoever satisfies them can stand behind it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeGuard, runtime_checkable
 
 from pydantic import JsonValue
 
-from memoriale.domain.resources.facts import MemoryFact, RememberedFact
+from memoriale.domain.resources.facts import FactVersion, MemoryFact, RememberedFact
 from memoriale.domain.resources.ref import ResourceRef
 
 
@@ -93,7 +93,52 @@ class ReplacingSemanticMemoryProvider(PrunableSemanticMemoryProvider, Protocol):
     def replace(
         self, ref: ResourceRef, ids: Sequence[str], facts: Sequence[MemoryFact]
     ) -> tuple[int, Sequence[RememberedFact]]:
-        """Retires facts and stores those that take their place; how many were retired."""
+        """
+        Retires facts and stores those that take their place; how many were retired.
+
+        Raises:
+            ConflictError: One of the facts is not there any more; nothing was changed.
+        """
+
+
+@runtime_checkable
+class HistoricalSemanticMemoryProvider(SemanticMemoryProvider, Protocol):
+    """One that keeps what was retired and forgotten, and tells it."""
+
+    def history(self, ref: ResourceRef, id: str) -> Sequence[FactVersion]:
+        """
+        What became of a fact, oldest first, with the fact that it stood in for and the one that
+        stands in its place now.
+
+        Raises:
+            InputError: ``not_found``: the resource never had it.
+        """
+
+
+@runtime_checkable
+class ForkingProvider(Protocol):
+    """
+    One that gives a child everything that its parent has, in one step: all of it or nothing.
+    Bookkeeping keys are not inherited.
+    """
+
+    @property
+    def forked_with(self) -> Hashable:
+        """Providers for which this is equal are forked together, by one call."""
+
+    def fork(self, parent: ResourceRef, child: ResourceRef) -> None:
+        """
+        Forks. The caller has made sure that the child is another resource and has nothing yet.
+
+        Raises:
+            ConflictError: Somebody was faster: the child has something.
+        """
+
+    def inherited(self, parent: ResourceRef, child: ResourceRef) -> int:
+        """
+        How many of the keys or facts that the child has are those that it got from the parent
+        and that are as they were; counted at the call.
+        """
 
 
 @runtime_checkable
