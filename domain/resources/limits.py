@@ -41,22 +41,26 @@ def is_bookkeeping(key: str) -> bool:
     return key.startswith(BOOKKEEPING)
 
 
-def check_value(value: object) -> JsonValue:
+def check_value(value: object, *, max_bytes: int = MAX_VALUE_BYTES) -> JsonValue:
     """
     A value of working memory, copied: JSON of at most 65,536 bytes in its canonical form.
+
+    Args:
+        value: The value.
+        max_bytes: Another limit.
 
     Raises:
         InputError: ``bad_value`` or ``bad_character`` with the path inside it, or ``too_long``.
     """
     checked = check_json("value", value)
     size = len(canonical_json(checked))
-    if size > MAX_VALUE_BYTES:
+    if size > max_bytes:
         raise InputError(
-            f"value has {size} bytes as canonical JSON; at most {MAX_VALUE_BYTES} are allowed.",
+            f"value has {size} bytes as canonical JSON; at most {max_bytes} are allowed.",
             code="too_long",
             field="value",
             value=f"{size} bytes",
-            allowed=f"at most {MAX_VALUE_BYTES} bytes",
+            allowed=f"at most {max_bytes} bytes",
         )
     return checked
 
