@@ -87,34 +87,16 @@ def check_metadata(
         raise _bad_value(field, value, "a JSON object")
     checked = _checked(field, value, 0)
     assert isinstance(checked, dict)
-    _check_size(field, json.dumps(checked, ensure_ascii=False), max_bytes)
-    return checked
-
-
-def check_json(field: str, value: object, *, max_bytes: int = MAX_VALUE_BYTES) -> JsonValue:
-    """
-    Any JSON value, by the rules of ``check_metadata``, copied.
-
-    Args:
-        field: What errors call it.
-        value: The value.
-        max_bytes: Most bytes of its shortest text in UTF-8.
-    """
-    checked = _checked(field, value, 0)
-    _check_size(field, json.dumps(checked, ensure_ascii=False, separators=(",", ":")), max_bytes)
-    return checked
-
-
-def _check_size(field: str, text: str, most: int) -> None:
-    size = len(text.encode())
-    if size > most:
+    size = len(json.dumps(checked, ensure_ascii=False).encode())
+    if size > max_bytes:
         raise InputError(
-            f"{field} has {size} bytes as JSON; at most {most} are allowed.",
+            f"{field} has {size} bytes as JSON; at most {max_bytes} are allowed.",
             code="too_long",
             field=field,
             value=f"{size} bytes",
-            allowed=f"at most {most} bytes",
+            allowed=f"at most {max_bytes} bytes",
         )
+    return checked
 
 
 def check_json(field: str, value: object) -> JsonValue:
