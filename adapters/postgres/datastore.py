@@ -13,6 +13,7 @@ import psycopg
 from psycopg import Connection, pq, sql
 from psycopg.abc import Buffer
 from psycopg.adapt import Loader
+from psycopg.conninfo import make_conninfo
 from psycopg.rows import TupleRow
 
 from memoriale.adapters.postgres.encoding import prepare
@@ -96,6 +97,10 @@ class Datastore:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+    def reading_url(self) -> str:
+        """The connection string of readers, password and all, for a child of this process."""
+        return make_conninfo("", **self._settings[Role.READ])
 
     def connect_for_appending(self) -> Connection[TupleRow]:
         """

@@ -106,7 +106,7 @@ class Verification:
             return merge(*here, missing, given, anchored.expected, key=_size)
 
         # Where anything may be wrong the log is read once more, to say what.
-        found = verified_at_once(log, expected(), progress) or verify(
+        found = verified_at_once(log, expected, progress) or verify(
             log.reader.rows_as_stored(),
             log.head,
             tenant=log.tenant,

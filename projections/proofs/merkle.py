@@ -1,6 +1,6 @@
 """The Merkle tree over the leaf hashes of a log (RFC 6962, section 2.1)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from typing import Final
 
@@ -33,6 +33,37 @@ class MerkleTree:
             size >>= 1
         self._subtrees.append(node)
         self.size += 1
+
+    def append_subtree(self, node: bytes, size: int) -> None:
+        """
+        Adds the root over the next leaves.
+
+        Args:
+            node: Root of a perfect subtree.
+            size: Its leaves, a power of two that divides how many there are already.
+        """
+        assert self.size % size == 0
+        place = self.size // size
+        while place & 1:
+            node = node_hash(self._subtrees.pop(), node)
+            place >>= 1
+        self._subtrees.append(node)
+        self.size += size
+
+    def extended(self, subtrees: Sequence[bytes], leaves: int) -> "MerkleTree":
+        """
+        This tree with further leaves, of which the roots of the perfect subtrees are known.
+
+        Args:
+            subtrees: As ``subtrees`` of the tree over those leaves gives them.
+            leaves: How many; the size of this tree is a multiple of the largest subtree.
+        """
+        tree = MerkleTree()
+        tree.size, tree._subtrees = self.size, list(self._subtrees)
+        sizes = (1 << bit for bit in reversed(range(leaves.bit_length())) if leaves >> bit & 1)
+        for node, size in zip(subtrees, sizes, strict=True):
+            tree.append_subtree(node, size)
+        return tree
 
     def subtrees(self) -> list[bytes]:
         """The roots of the perfect subtrees, largest first."""

@@ -10,7 +10,7 @@ from memoriale.adapters.postgres.append import Append
 from memoriale.adapters.postgres.raw_rows import raw_rows
 from memoriale.domain.record import COLUMNS
 from memoriale.projections.proofs.merkle import MerkleTree
-from memoriale.projections.proofs.unbroken import unbroken
+from memoriale.projections.proofs.unbroken import Joining, unbroken
 from memoriale.projections.proofs.verify import Expected, verify
 from tests.contracts.ledger import TOPIC, Rows, append, event
 from tests.fixtures.postgres import Database, Ledger, opened
@@ -21,13 +21,15 @@ BEFORE_BODY: Final = 2
 def at_once(
     ledger: Ledger, rows: Sequence[bytes], *expected: Expected, head: int | None = None
 ) -> tuple[MerkleTree, int, int] | None:
-    return unbroken(
+    joining = Joining(iter(expected))
+    in_order = unbroken(
         rows,
         len(rows) if head is None else head,
+        joining,
         tenant=ledger.log.tenant,
         log_id=ledger.log.log_id,
-        expected=iter(expected),
     )
+    return (joining.tree, joining.sealed, joining.compared) if in_order else None
 
 
 def stored(ledger: Ledger) -> list[bytes]:
