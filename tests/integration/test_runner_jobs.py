@@ -135,7 +135,7 @@ def test_a_database_that_is_away_is_said_and_waited_for(
                 (job_id,) = request_extraction(memory, ["facts"], SAID)
                 assert eventually(lambda: tenant in runner.undone())
             assert eventually(partial(is_done, ledger, tenant, job_id))
-            assert runner.undone() == {}
+            assert eventually(lambda: runner.undone() == {})
 
 
 @pytest.fixture
