@@ -1,0 +1,1 @@
+"""Providers of resources' memory that need no ledger: in memory, and in a file of SQLite."""
