@@ -25,6 +25,9 @@ class Slice:
     Args:
         owner: The owner's pseudonym.
         states: Its memories by id, current or not, in the order in which they were made.
+        branch: As which branch sees them.
+        inherited: Those that the branch inherits from other owners, the nearest owner first, for
+            a rule that asked for them.
         others: Memories of other owners that the request named, as the caller sees them.
         index: Index of the last event seen.
         now: The time of the read; aware UTC.
@@ -35,6 +38,8 @@ class Slice:
 
     owner: UUID
     states: Holdings
+    branch: UUID | None = None
+    inherited: tuple[Holdings, ...] = ()
     others: Mapping[UUID, MemoryState] = field(default_factory=dict)
     index: int
     now: datetime

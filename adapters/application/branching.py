@@ -40,6 +40,19 @@ class BranchView:
         """The lines that a read follows, none beyond ``as_of``."""
         return lineage(self.branch, self.known, as_of)
 
+    def parent_owners(self) -> tuple[UUID, ...]:
+        """
+        Whose memories the branch inherits, the nearest first: the parent owner of the branch and
+        of each ancestor. The lineage ends each one's where the branch of its child left.
+        """
+        found: list[UUID] = []
+        current: Branch | None = self.branch
+        while current is not None:
+            if current.parent_owner is not None:
+                found.append(current.parent_owner)
+            current = None if current.parent is None else self.known[current.parent]
+        return tuple(dict.fromkeys(found))
+
 
 class Branching:
     """The branches of one tenant's memory log."""
@@ -218,11 +231,11 @@ class Branching:
 
 def branch_scope(scope: AccessScope, branch: BranchView) -> AccessScope:
     """
-    What a caller with this scope sees on a branch: on one with a parent owner, that owner's
-    memories as well; the lineage ends them where the branch left.
+    What a caller with this scope sees on a branch: the memories that the branch inherits from
+    other owners as well, under those owners' rules.
     """
-    parent = branch.branch.parent_owner
-    return scope if parent is None else replace(scope, owners=scope.owners | {parent})
+    parents = branch.parent_owners()
+    return replace(scope, owners=scope.owners.union(parents)) if parents else scope
 
 
 def _first_owner(principal: Principal) -> Subject | None:

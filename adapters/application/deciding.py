@@ -54,6 +54,8 @@ class Request:
         idempotency_key: The caller's; a repeated request with it changes nothing. That of a
             job's effect is not asked whether the arguments are the same.
         others: Memories of other owners that the decision may end.
+        inherits: Whether the decision looks at what the branch inherits from other owners.
+        guards: Further conditions under which what it decides may be stored.
         correlation_id: What the events belong to.
         causation_id: The event that made the caller ask.
     """
@@ -62,6 +64,8 @@ class Request:
     arguments: dict[str, Any] = field(default_factory=dict)
     idempotency_key: str | None = None
     others: tuple[UUID, ...] = ()
+    inherits: bool = False
+    guards: tuple[Guard, ...] = ()
     correlation_id: UUID | None = None
     causation_id: UUID | None = None
 
@@ -130,6 +134,8 @@ class Deciding:
         kinds: Sequence[str],
         limit: int | None = None,
         now: datetime | None = None,
+        *,
+        inherits: bool = False,
     ) -> Slice | None:
         """
         What an owner has, without making the owner known; None when the tenant never saw it.
@@ -141,11 +147,12 @@ class Deciding:
             kinds: Of which kinds.
             limit: Last index that counts; None for all.
             now: The time of the read; None: the clock's, or the database's.
+            inherits: Also what the branch inherits from other owners.
         """
         known = self._log.identities.find(owner)
         if known is None:
             return None
-        return self._slice(principal, known, kinds, branch, limit, now)
+        return self._slice(principal, known, kinds, branch, limit, now, inherits=inherits)
 
     def decide(
         self,
@@ -185,7 +192,7 @@ class Deciding:
         for attempt in range(MAX_ATTEMPTS):
             if before := self._before(key, marks, request):
                 return before
-            seen = self._slice(principal, key, kinds, branch)
+            seen = self._slice(principal, key, kinds, branch, inherits=request.inherits)
             seen = replace(seen, others=self._others(principal, branch, request.others))
             steps = tuple(decision(seen))
             if not steps:
@@ -210,14 +217,20 @@ class Deciding:
         branch: BranchView,
         limit: int | None = None,
         now: datetime | None = None,
+        *,
+        inherits: bool = False,
     ) -> Slice:
         states, index, read_at = self._slices.read(owner.pseudonym, kinds, branch, limit)
         if now is None:
             now = self._clock() if self._clock else read_at
         scope = branch_scope(self._log.identities.scope(principal), branch)
+        parents = branch.parent_owners() if inherits else ()
+        inherited = (self._slices.read(parent, kinds, branch, index)[0] for parent in parents)
         return Slice(
             owner=owner.pseudonym,
             states=states.visible(scope),
+            branch=branch.branch.id,
+            inherited=tuple(holdings.visible(scope) for holdings in inherited),
             index=index,
             now=now,
             content_tag=lambda text: self._drafting.content_tag(owner, text),
@@ -247,13 +260,15 @@ class Deciding:
         stamp = self._log.identities.stamp(principal, request.correlation_id, request.causation_id)
         events: list[NewEvent] = []
         # An other's place in its stream is its guard: who changed it meanwhile is a conflict.
-        states = ChainMap[UUID, MemoryState]({}, seen.states, seen.others)  # type: ignore[arg-type]
+        known = [seen.states, *seen.inherited, seen.others]
+        states = ChainMap[UUID, MemoryState]({}, *known)  # type: ignore[arg-type]
         for step in steps:
             events.append(self._step_events.event(principal, branch, owner, step, stamp, states))
         guards: list[Guard] = [
             NothingNew(owner.pseudonym, kind, seen.index, branch.branch.id) for kind in kinds
         ]
         guards += self._check_holds(owner.pseudonym, steps, seen.index)
+        guards += request.guards
         columns = replace(
             events[0].columns,
             request_tag=marks.request_tag,

@@ -141,7 +141,7 @@ class Drafting:
             RefusedError: Says what to do.
         """
         held = branch.branch.owner
-        if held is None or owner in (held, branch.branch.parent_owner):
+        if held is None or owner == held or owner in branch.parent_owners():
             return
         if owner_type == "session" and branch.branch.owner_type == "user":
             users = {recorded_for, self._user_of_session(owner)} - {None}

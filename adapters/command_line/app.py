@@ -21,6 +21,7 @@ from memoriale.adapters.command_line.stores import (
     conversations,
     experience,
     people,
+    resources,
     things,
     upkeep,
 )
@@ -63,6 +64,7 @@ for module in (
     experience,
     things,
     conversations,
+    resources,
     upkeep,
 ):
     module.register(app)

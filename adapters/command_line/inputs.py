@@ -56,9 +56,14 @@ def metadata_of(text: str | None) -> Any:
     return json_of("metadata", text)
 
 
-def json_of(field: str, text: str | None) -> Any:
+def json_of(field: str, text: str | None, what: str = "a JSON object") -> Any:
     """
     What an argument holds as JSON; None when it was not given.
+
+    Args:
+        field: What errors call it.
+        text: The argument.
+        what: What errors say is wanted.
 
     Raises:
         InputError: It is not JSON, or holds NaN, infinity or one key twice.
@@ -70,11 +75,11 @@ def json_of(field: str, text: str | None) -> Any:
     except (ValueError, RecursionError) as error:
         said = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise InputError(
-            f"{field} cannot be read: {shown(said)}. Give a JSON object.",
+            f"{field} cannot be read: {shown(said)}. Give {what}.",
             code="bad_json",
             field=field,
             value=shown(text),
-            allowed="a JSON object",
+            allowed=what,
         ) from None
 
 

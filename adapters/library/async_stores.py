@@ -19,6 +19,7 @@ from memoriale.adapters.library.stores.procedures import ProcedureMemory
 from memoriale.adapters.library.stores.profile import UserProfile
 from memoriale.adapters.library.stores.sessions import SessionManager
 from memoriale.adapters.library.stores.summaries import Summaries
+from memoriale.adapters.library.stores.working import WorkingStore
 from memoriale.domain.tools import ToolDef
 
 P = ParamSpec("P")
@@ -198,6 +199,16 @@ class AsyncSummaries(AsyncStore[Summaries]):
     list_summaries = awaited(Summaries.list_summaries)
     get_context_string = awaited(Summaries.get_context_string)
     clear = awaited(Summaries.clear)
+
+
+class AsyncWorkingStore(AsyncStore[WorkingStore]):
+    """``WorkingStore``, awaited."""
+
+    get = awaited(WorkingStore.get)
+    entry = awaited(WorkingStore.entry)
+    set = awaited(WorkingStore.set)
+    list = awaited(WorkingStore.list)
+    delete = awaited(WorkingStore.delete)
 
 
 class AsyncFileMemory(AsyncStore[FileMemory]):

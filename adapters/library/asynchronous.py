@@ -20,6 +20,7 @@ from memoriale.adapters.library.async_stores import (
     AsyncSummaries,
     AsyncUserFacts,
     AsyncUserProfile,
+    AsyncWorkingStore,
     offering,
 )
 from memoriale.adapters.library.awaiting import THREADS, Threads, Twin, awaited, iterated
@@ -132,6 +133,11 @@ class AsyncMemory:
     def summaries(self) -> AsyncSummaries:
         """Summaries of sessions."""
         return AsyncSummaries(self.synchronous.summaries, self.threads)
+
+    @property
+    def working(self) -> AsyncWorkingStore:
+        """Values by key, of the resource."""
+        return AsyncWorkingStore(self.synchronous.working, self.threads)
 
     @property
     def files(self) -> AsyncFileMemory:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from memoriale.adapters.library.stores.sessions import SessionManager
     from memoriale.adapters.library.stores.stores import Stores
     from memoriale.adapters.library.stores.summaries import Summaries
+    from memoriale.adapters.library.stores.working import WorkingStore
     from memoriale.domain.tools import ToolDef
 
 
@@ -109,6 +110,13 @@ class WithStores(Bound):
         from memoriale.adapters.library.stores.sessions import SessionManager
 
         return SessionManager(self._handle())
+
+    @cached_property
+    def working(self) -> "WorkingStore":
+        """Values by key, of the resource."""
+        from memoriale.adapters.library.stores.working import WorkingStore
+
+        return WorkingStore(self._handle())
 
     def context(
         self,

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from memoriale.adapters.library.stores.profile import UserProfile
     from memoriale.adapters.library.stores.sessions import SessionManager
     from memoriale.adapters.library.stores.summaries import Summaries
+    from memoriale.adapters.library.stores.working import WorkingStore
     from memoriale.adapters.providers.embedding import ModelEmbeddings, load_embeddings
     from memoriale.adapters.providers.in_memory import (
         InMemorySemanticMemoryProvider,
@@ -129,6 +130,7 @@ if TYPE_CHECKING:
     from memoriale.domain.stores.scopes import LearningScope, ProcedureScope
     from memoriale.domain.stores.sessions import Session, SessionEntry
     from memoriale.domain.stores.summaries import SummaryConfig, SummaryEntry
+    from memoriale.domain.stores.working import WorkingEntry
     from memoriale.domain.tokens import CharacterCounter, TokenCounter
     from memoriale.domain.tools import ToolDef
 
@@ -245,8 +247,10 @@ __all__ = [
     "UserProfileConfig",
     "UserProfileData",
     "Verification",
+    "WorkingEntry",
     "WorkingMemoryProvider",
     "WorkingPage",
+    "WorkingStore",
     "__version__",
     "compute_composite_score",
     "cosine_similarity",
@@ -288,6 +292,7 @@ _BY_MODULE = {
     "memoriale.adapters.library.stores.profile": "UserProfile",
     "memoriale.adapters.library.stores.sessions": "SessionManager",
     "memoriale.adapters.library.stores.summaries": "Summaries",
+    "memoriale.adapters.library.stores.working": "WorkingStore",
     "memoriale.adapters.providers.embedding": "ModelEmbeddings load_embeddings",
     "memoriale.adapters.providers.in_memory": (
         "InMemorySemanticMemoryProvider InMemoryWorkingMemoryProvider"
@@ -332,6 +337,7 @@ _BY_MODULE = {
     "memoriale.domain.stores.scopes": "LearningScope ProcedureScope",
     "memoriale.domain.stores.sessions": "Session SessionEntry",
     "memoriale.domain.stores.summaries": "SummaryConfig SummaryEntry",
+    "memoriale.domain.stores.working": "WorkingEntry",
     "memoriale.domain.tokens": "CharacterCounter TokenCounter",
     "memoriale.domain.tools": "ToolDef",
 }

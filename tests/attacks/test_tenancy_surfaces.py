@@ -52,8 +52,9 @@ class Attack:
 
     def asked(self) -> list[str]:
         """What the neighbour brings along and may be told again."""
-        names = (subject.id for subject in self.victim.memory.principal.identities())
-        return [*self.victim.ids.values(), *names]
+        principal = self.victim.memory.principal
+        names = (subject.id for subject in principal.identities())
+        return [*self.victim.ids.values(), *names, str(principal.resource)]
 
     def leaks(self, make: Callable[[], Any]) -> set[str]:
         """What a call gives away, in its answer or in its error."""
@@ -68,7 +69,8 @@ def attack(ledger: Ledger, target: Victim, tenant: str, folder: Path) -> Attack:
     """A neighbour in the same tenant with ``use`` alone, or in another one with every right."""
     within = tenant == target.tenant
     rights = OWN if within else None
-    who = {"user": "mallory"} if within else {"user": target.memory.principal.user}
+    his = {"user": "mallory", "resource": "of-mallory"}
+    who = his if within else {f: getattr(target.memory.principal, f) for f in his}
     mallory = ledger.memory(tenant=tenant, rights=rights, **who)
     for number in range(20):
         mallory.remember(f"{QUESTION} of mallory {number}")
@@ -170,6 +172,7 @@ def given(made: Attack) -> dict[str, Any]:
         "procedure": {"trigger": QUESTION, "description": "d", "steps": [{"tool_name": "t"}]},
         "nodes": [{"id": "n", "name": QUESTION, "type": "person"}],
         "edges": [],
+        "value": 1,
         "patch": {"role": QUESTION},
         **{"decision_type": "z", "entity_type": "person", "action": "add", "context": "c"},
         "user_id": None,
@@ -250,11 +253,11 @@ def test_the_victim_has_something_to_be_found_everywhere(attacks: dict[str, Atta
     found = {
         name
         for name, make in store_calls(own)
-        if ("get_" in name or "search" in name or "list" in name) and shows(make, own.secrets)
+        if any(word in name for word in ("get", "search", "list")) and shows(make, own.secrets)
     }
     assert {name.partition(".")[0] for name in found} >= {
         *("UserFacts", "UserProfile", "EntityMemory", "LearnedKnowledge", "LedgerGraph"),
-        *("SessionManager", "Summaries", "ProcedureMemory", "MemoryManager"),
+        *("SessionManager", "Summaries", "ProcedureMemory", "MemoryManager", "WorkingStore"),
     }
 
 

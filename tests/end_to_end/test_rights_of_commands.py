@@ -33,6 +33,7 @@ NOBODY_ANSWERS: Final = "witness+http://127.0.0.1:1#" + str(
 )
 NO_MEMORY: Final = "0b0c7c1e-3d55-4f0b-9f6e-6f0f2a3f8c11"
 CLERK: Final = ("--agent", "clerk")
+BOT: Final = ("--resource", "bot")
 WHY: Final = ("--reasoning", "cheaper", "--type", "purchase")
 DONE: Final = (0, 1, 6)
 """Exit codes of a command that was allowed: done, or done with findings."""
@@ -116,6 +117,10 @@ ROWS: Final = [
     row("profile show", rights="use"),
     row("profile set", '{{"role": "nurse"}}', rights="use"),
     row("profile clear", rights="use"),
+    row("working get", "x", *BOT, rights="use"),
+    row("working set", "x", "3", *BOT, rights="use"),
+    row("working list", *BOT, rights="use"),
+    row("working delete", "x", *BOT, rights="use"),
     row("file show", "--target", "user", rights="use"),
     row("file add", "a line", "--target", "user", rights="use"),
     row("file replace", "a", "b", "--agent", "clerk", rights="use"),

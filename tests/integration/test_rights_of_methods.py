@@ -29,8 +29,8 @@ WITHOUT_RIGHTS: Final = {"Ledger.close", "Ledger.memory", "Ledger.describe", *OF
 @dataclass(frozen=True)
 class Place:
     """
-    What a call is made with: the ledger, handles (``desk`` is alice's with an agent, in a session),
-    a memory that bob may see, a folder.
+    What a call is made with: the ledger, handles (``desk`` is alice's with an agent and a
+    resource, in a session), a memory that bob may see, a folder.
     """
 
     ledger: Any
@@ -207,7 +207,8 @@ def placed(
 ) -> Place:
     alice, bob = (ledger.memory(tenant=tenant, user=u, rights=rights) for u in ("alice", "bob"))
     nobody = ledger.memory(tenant=tenant, rights=rights)
-    desk = ledger.memory(tenant=tenant, user="alice", agent="clerk", session="s", rights=rights)
+    as_clerk = {"user": "alice", "agent": "clerk", "session": "s", "resource": "r"}
+    desk = ledger.memory(tenant=tenant, rights=rights, **as_clerk)
     return Place(ledger, alice, bob, nobody, desk, tenant, memory_id, folder)
 
 

@@ -10,6 +10,7 @@ from memoriale.adapters.application.reading import AsOf
 from memoriale.adapters.library.memory import Memory
 from memoriale.domain import commands
 from memoriale.domain.errors import InputError
+from memoriale.domain.guards import Guard
 from memoriale.domain.keys import Subject
 from memoriale.domain.memory import MemoryState
 from memoriale.domain.principal import Right
@@ -80,6 +81,9 @@ class Store:
         arguments: Mapping[str, Any],
         idempotency_key: str | None = None,
         others: Sequence[UUID] = (),
+        *,
+        inherits: bool = False,
+        guards: Sequence[Guard] = (),
     ) -> Decided:
         """Changes an owner's memories by a rule; see ``Deciding.decide``."""
         memory.allow(command, Right.USE)
@@ -88,6 +92,8 @@ class Store:
             arguments=dict(arguments),
             idempotency_key=idempotency_key,
             others=tuple(others),
+            inherits=inherits,
+            guards=tuple(guards),
         )
         branch = memory.branch_view()
         if owner == GLOBAL_OWNER:
@@ -104,6 +110,8 @@ class Store:
         kinds: Sequence[str],
         command: str,
         as_of: AsOf = None,
+        *,
+        inherits: bool = False,
     ) -> Slice | None:
         """What an owner has of some kinds; None when the tenant never saw the owner."""
         memory.allow(command, Right.USE)
@@ -112,9 +120,11 @@ class Store:
         if owner == GLOBAL_OWNER:
             return memory.for_all.read(kinds, as_of)
         if as_of is None:
-            return deciding.read(memory.principal, branch, owner, kinds)
+            return deciding.read(memory.principal, branch, owner, kinds, inherits=inherits)
         pin = memory.services.reading.pin(as_of)
-        return deciding.read(memory.principal, branch, owner, kinds, pin.limit, pin.now)
+        return deciding.read(
+            memory.principal, branch, owner, kinds, pin.limit, pin.now, inherits=inherits
+        )
 
     def _told(
         self,

@@ -1,0 +1,105 @@
+"""What resources keep: working memory."""
+
+from typing import Annotated
+
+from typer import Argument, Option, Typer
+
+from memoriale.adapters.command_line import options
+from memoriale.adapters.command_line.groups import grouped
+from memoriale.adapters.command_line.inputs import json_of
+from memoriale.adapters.command_line.invocation import Invocation
+from memoriale.adapters.command_line.options import Caller, Common, OnBranch
+from memoriale.domain.resources.limits import PAGE
+
+Key = Annotated[str, Argument(metavar="KEY", help="1 to 256 characters.")]
+
+
+def register(app: Typer) -> None:
+    """Adds the commands of this module."""
+    working = Typer(help="Values by key, of a resource.", rich_markup_mode=None)
+    working.command("get")(working_get)
+    working.command("set")(working_set)
+    working.command("list")(working_list)
+    working.command("delete")(working_delete)
+    app.add_typer(working, name="working")
+
+
+@grouped
+def working_get(
+    key: Key, caller: Caller, common: Common, place: OnBranch, as_of: options.AsOf = None
+) -> None:
+    """
+    Show the value of a key; null when there is none.
+
+    Right: use.
+    """
+    run = Invocation(common)
+    with run.memory(caller, place.branch) as memory:
+        found = memory.working.entry(key, as_of=as_of)
+    value = {
+        "key": key,
+        "value": None if found is None else found.value,
+        "index": None if found is None else found.index,
+    }
+    run.output.result(value, lambda page: page.fields(value))
+
+
+@grouped
+def working_set(
+    key: Key,
+    value: Annotated[
+        str, Argument(metavar="VALUE", help="As JSON: 3, '\"a text\"', '{\"a\": [1]}'.")
+    ],
+    caller: Caller,
+    common: Common,
+    place: OnBranch,
+) -> None:
+    """
+    Set a key; the value that it has already stores nothing.
+
+    Right: use.
+    """
+    run = Invocation(common)
+    parsed = json_of("value", value, 'a JSON value; a text stands in quotes, such as "tea"')
+    with run.memory(caller, place.branch) as memory:
+        entry = memory.working.set(key, parsed)
+    told = {"key": entry.key, "value": entry.value, "index": entry.index}
+    run.output.result(told, lambda page: page.fields(told))
+
+
+@grouped
+def working_list(
+    caller: Caller,
+    common: Common,
+    place: OnBranch,
+    after: Annotated[str | None, Option(metavar="KEY", help="Only keys after it.")] = None,
+    limit: Annotated[int, Option(help="How many at most, 1..1000.")] = PAGE,
+    as_of: options.AsOf = None,
+) -> None:
+    """
+    List keys and values, in the order of the keys' bytes.
+
+    Right: use.
+    """
+    run = Invocation(common)
+    with run.memory(caller, place.branch) as memory:
+        found = memory.working.list(after=after, limit=limit, as_of=as_of)
+    items = [{"key": key, "value": value} for key, value in found.items()]
+    rows = [[item["key"], str(item["value"])] for item in items]
+    run.output.result(
+        {"items": items, "next": found.next}, lambda page: page.table(["key", "value"], rows)
+    )
+
+
+@grouped
+def working_delete(key: Key, caller: Caller, common: Common, place: OnBranch) -> None:
+    """
+    Remove a key; history keeps what it had.
+
+    Right: use.
+    """
+    run = Invocation(common)
+    with run.memory(caller, place.branch) as memory:
+        deleted = memory.working.delete(key)
+    told = f"deleted {key}" if deleted else f"there was no {key}"
+    run.output.result({"key": key, "deleted": deleted}, lambda page: page.line(told))
