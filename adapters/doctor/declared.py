@@ -32,6 +32,10 @@ _ONLY_GROWS: Final = (
 _APPEND_ONLY: Final = {"append_only": _NEVER_CHANGED, "never_truncated": _NEVER_TRUNCATED}
 
 
+UniqueKey = tuple[str, str]
+"""Columns as in its definition, and its condition; empty for one over all rows."""
+
+
 @dataclass(frozen=True, slots=True)
 class TableRule:
     """
@@ -43,6 +47,8 @@ class TableRule:
         column: A column that every row has.
         by_tenant: Whether row security closes it but for one tenant.
         writers: What is granted besides, and to whom; only where nothing of the record stands.
+        keys: Its unique keys: columns, and the condition of a partial one.
+        checks: Names of its CHECK constraints.
     """
 
     readers: tuple[Role, ...]
@@ -50,10 +56,35 @@ class TableRule:
     column: str = "tenant"
     by_tenant: bool = True
     writers: Mapping[str, tuple[Role, ...]] = field(default_factory=dict)
+    keys: frozenset[UniqueKey] = frozenset()
+    checks: frozenset[str] = frozenset()
 
 
+def _keys(*columns: str, idempotency: bool = False) -> frozenset[UniqueKey]:
+    partial = [("tenant, log_id, owner, idempotency_tag", "(idempotency_tag IS NOT NULL)")]
+    return frozenset([*((one, "") for one in columns), *(partial if idempotency else [])])
+
+
+def _checked(table: str, *columns: str) -> frozenset[str]:
+    return frozenset(f"{table}_{column}_check" for column in columns)
+
+
+_EVENT_CHECKS: Final = (
+    "about_list clear_words finite_times known_visibility namespace_tags_list place sizes versions"
+    " words_not_empty"
+)
 TABLES: Final = {
-    "ledger_events": TableRule(_READERS, _APPEND_ONLY),
+    "ledger_events": TableRule(
+        _READERS,
+        _APPEND_ONLY,
+        keys=_keys(
+            "tenant, log_id, index",
+            "tenant, log_id, event_id",
+            "tenant, log_id, stream_id, stream_version",
+            idempotency=True,
+        ),
+        checks=frozenset(_EVENT_CHECKS.split()),
+    ),
     "ledger_heads": TableRule(
         _READERS,
         {
@@ -61,19 +92,42 @@ TABLES: Final = {
             "only_grows": _ONLY_GROWS,
             "never_truncated": _NEVER_TRUNCATED,
         },
+        keys=_keys("tenant, log_id"),
+        checks=_checked("ledger_heads", "last_recorded_at", "next", "tenant"),
     ),
-    "ledger_logs": TableRule(_READERS, _APPEND_ONLY),
+    "ledger_logs": TableRule(
+        _READERS,
+        _APPEND_ONLY,
+        keys=_keys("tenant, log_kind, incarnation", "tenant, log_id, incarnation"),
+        checks=_checked("ledger_logs", "created_at", "incarnation", "log_kind", "tenant"),
+    ),
     # What it holds was folded from the log, and is thrown away at will.
     "ledger_owner_snapshots": TableRule(
         (*_READERS, Role.ERASE),
         {},
         writers={"INSERT": (Role.PROJECT,), "DELETE": (Role.PROJECT, Role.ERASE)},
+        keys=_keys("tenant, log_id, owner, kind, branch, fold_version, index"),
+        checks=_checked("ledger_owner_snapshots", "index", "tenant"),
     ),
-    "ledger_probe": TableRule(_READERS, _APPEND_ONLY),
+    "ledger_probe": TableRule(
+        _READERS,
+        _APPEND_ONLY,
+        keys=_keys("tenant"),
+        checks=_checked("ledger_probe", "tenant"),
+    ),
     # It repeats columns of the events and can be built anew.
-    "ledger_subjects": TableRule(_READERS, {}),
+    "ledger_subjects": TableRule(
+        _READERS,
+        {},
+        keys=_keys("tenant, log_id, subject, index"),
+        checks=_checked("ledger_subjects", "index", "tenant"),
+    ),
     "migrations": TableRule(
-        (*_READERS, Role.ERASE, Role.ADMIN), {}, column="version", by_tenant=False
+        (*_READERS, Role.ERASE, Role.ADMIN),
+        {},
+        column="version",
+        by_tenant=False,
+        keys=_keys("version"),
     ),
 }
 

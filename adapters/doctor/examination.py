@@ -16,6 +16,7 @@ from memoriale.adapters.doctor import (
     protection,
     refusals,
     signing,
+    uniqueness,
 )
 from memoriale.adapters.doctor.checks import Check
 from memoriale.adapters.settings import Settings
@@ -39,6 +40,7 @@ OF_THE_LEDGER: Final[dict[str, Making]] = {
     "owners": objects.owners,
     "triggers": protection.triggers,
     "row security": protection.row_security,
+    "uniqueness": uniqueness.uniqueness,
     "functions": functions.functions,
     "grants": grants.grants,
     "privileges": grants.privileges,

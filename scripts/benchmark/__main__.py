@@ -35,12 +35,19 @@ def run(names: list[str], events: int) -> int:
     with tempfile.TemporaryDirectory(prefix="mem-") as folder:
         environment = os.environ | {"MEMORIALE_HOME": folder, "MEMORIALE_EMBEDDED_IDLE": "30"}
         try:
-            results = [row for name in names for row in measured(name, events, environment)]
+            results = [row for name in names for row in told(measured(name, events, environment))]
         finally:
             stage.stopped(Path(folder))
     print(json.dumps({"events": events, "cores": os.cpu_count(), "rows": results}, indent=1))
     print(table(results))
     return 0
+
+
+def told(rows: list[dict[str, object]]) -> list[dict[str, object]]:
+    """The rows, shown at once: a long run may end before its last row."""
+    for row in rows:
+        print(json.dumps(row), file=sys.stderr, flush=True)
+    return rows
 
 
 def measured(name: str, events: int, environment: dict[str, str]) -> list[dict[str, object]]:

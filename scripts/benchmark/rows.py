@@ -184,12 +184,17 @@ def append_sealed(stage: Stage) -> dict[str, object]:
     """Remember while a runner seals each second, against one that posts alone."""
     alice = stage.ledger.memory(tenant=TENANT, user="alice", agent="bench")
     median_ms(lambda n: alice.remember(f"warm {n} " * 10), 200)
-    medians = {}
-    for seal in (False, True):
+    taken: dict[bool, list[float]] = {False: [], True: []}
+    # In short turns, so that what else the machine does falls on both.
+    for turn in range(24):
+        seal = turn % 4 in (1, 2)
         with Runner(stage.ledger, tenants=[TENANT], views=["stats"], seal=seal):
-            medians[seal] = median_ms(lambda n: alice.remember(f"note {n} " * 10), 5_000)
-    against = "a runner that posts alone"
-    return result("ms p50", medians[False], medians[True], against, higher_is_better=False)
+            taken[seal] += [
+                seconds(lambda n=n: alice.remember(f"note {n} " * 10)) * 1000  # type: ignore[misc]
+                for n in range(1_500)
+            ]
+    floor, ours = (statistics.median(taken[seal]) for seal in (False, True))
+    return result("ms p50", floor, ours, "a runner that posts alone", higher_is_better=False)
 
 
 def proof(stage: Stage) -> dict[str, object]:

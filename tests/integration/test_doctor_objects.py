@@ -112,6 +112,56 @@ ROW_SECURITY = [
         "tenant_only on ledger.ledger_heads is missing",
     ),
 ]
+UNIQUENESS = [
+    (
+        "DROP INDEX ledger.ledger_events_stream",
+        f"CREATE UNIQUE INDEX ledger_events_stream ON {EVENTS}"
+        " (tenant, log_id, stream_id, stream_version)",
+        ["uniqueness"],
+        "stream_id, stream_version is missing",
+    ),
+    (
+        "DROP INDEX ledger.ledger_events_idempotency;"
+        f"CREATE UNIQUE INDEX ledger_events_idempotency ON {EVENTS}"
+        " (tenant, log_id, owner, idempotency_tag) WHERE idempotency_tag = '\\x00'",
+        "DROP INDEX ledger.ledger_events_idempotency;"
+        f"CREATE UNIQUE INDEX ledger_events_idempotency ON {EVENTS}"
+        " (tenant, log_id, owner, idempotency_tag) WHERE idempotency_tag IS NOT NULL",
+        ["uniqueness"],
+        "where (idempotency_tag IS NOT NULL) is missing",
+    ),
+    (
+        f"ALTER TABLE {SUBJECTS} DROP CONSTRAINT ledger_subjects_pkey;"
+        f"CREATE UNIQUE INDEX twin ON {SUBJECTS} (tenant, log_id, subject)",
+        f"DROP INDEX ledger.twin; ALTER TABLE {SUBJECTS}"
+        " ADD CONSTRAINT ledger_subjects_pkey PRIMARY KEY (tenant, log_id, subject, index)",
+        ["uniqueness"],
+        "ledger_subjects over tenant, log_id, subject, index",
+    ),
+    (
+        "UPDATE pg_index SET indisvalid = false"
+        " WHERE indexrelid = 'ledger.ledger_events_event'::regclass",
+        "UPDATE pg_index SET indisvalid = true"
+        " WHERE indexrelid = 'ledger.ledger_events_event'::regclass",
+        ["uniqueness"],
+        "is not valid",
+    ),
+    (
+        f"ALTER TABLE {EVENTS} DROP CONSTRAINT place",
+        f"ALTER TABLE {EVENTS} ADD CONSTRAINT place CHECK (index >= 0 AND append_first >= 0"
+        " AND append_first <= index AND index <= append_last)",
+        ["uniqueness"],
+        "CHECK place of ledger.ledger_events is missing",
+    ),
+    (
+        f"ALTER TABLE {PROBE} DROP CONSTRAINT ledger_probe_tenant_check;"
+        f"ALTER TABLE {PROBE} ADD CONSTRAINT ledger_probe_tenant_check"
+        " CHECK (tenant <> '') NOT VALID",
+        f"ALTER TABLE {PROBE} VALIDATE CONSTRAINT ledger_probe_tenant_check",
+        ["uniqueness"],
+        "does not hold for all rows",
+    ),
+]
 OBJECTS = [
     (
         f"ALTER TABLE {SUBJECTS} OWNER TO WRITER",
@@ -189,7 +239,7 @@ OBJECTS = [
         "sequence ledger.rate",
     ),
 ]
-PLANTS = [*TRIGGERS, *ROW_SECURITY, *OBJECTS]
+PLANTS = [*TRIGGERS, *ROW_SECURITY, *UNIQUENESS, *OBJECTS]
 
 
 @pytest.mark.parametrize(
