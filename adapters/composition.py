@@ -13,11 +13,11 @@ from pydantic import SecretStr
 
 from memoriale.adapters.application.access_log import Gate
 from memoriale.adapters.application.access_recording import AccessRecorder
-from memoriale.adapters.application.branching import Branching
 from memoriale.adapters.application.global_memories import GlobalMemories
 from memoriale.adapters.application.reading import Reading
 from memoriale.adapters.application.tenant_log import TenantLog
 from memoriale.adapters.application.writing import Writing
+from memoriale.adapters.branch_services import BranchServices
 from memoriale.adapters.keys.file_store import FileKeyStore
 from memoriale.adapters.postgres.datastore import Datastore
 from memoriale.adapters.postgres.migrate import migrate, plan
@@ -31,7 +31,6 @@ from memoriale.domain.keys import KeyStore
 if TYPE_CHECKING:
     from memoriale.adapters.anchors.opening import Anchors
     from memoriale.adapters.application.accesses import Accesses
-    from memoriale.adapters.application.comparing import Comparing
     from memoriale.adapters.application.conversations import Conversations
     from memoriale.adapters.application.deciding import Deciding
     from memoriale.adapters.application.explaining import Explaining
@@ -176,7 +175,7 @@ def _require_schema(url: str, superuser_url: str | None) -> None:
         )
 
 
-class Tenant:
+class Tenant(BranchServices):
     """
     Every service of one tenant, built when first used; safe to share between threads. ``shared``
     are the memories that it sees with all others.
@@ -289,19 +288,6 @@ class Tenant:
         self.log.require_its_keys()
         clock = self._shared.clock or self.log.clock
         return self._once("conversations", lambda: Conversations(self.log, clock))
-
-    @property
-    def branching(self) -> Branching:
-        """Branches."""
-        self.log.require_its_keys()
-        return self._once("branching", lambda: Branching(self.log))
-
-    @property
-    def comparing(self) -> "Comparing":
-        """Branches side by side."""
-        from memoriale.adapters.application.comparing import Comparing
-
-        return self._once("comparing", lambda: Comparing(self.log))
 
     @property
     def recalling(self) -> "Recalling":

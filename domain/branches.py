@@ -1,14 +1,15 @@
 """Branches: lines of history that begin at an index of their parent and copy nothing."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from memoriale.domain.errors import InputError, UnavailableError
+from memoriale.domain.branch_events import Discarded, MergeApproved, Merged, MergeProposed
+from memoriale.domain.errors import InputError, RefusedError, UnavailableError
 from memoriale.domain.events import Forked, ForkedBody, RecordedEvent
-from memoriale.domain.text import check_text
+from memoriale.domain.text import check_text, shown
 
 MAIN: Final = "main"
 NO_LIMIT: Final = 2**63 - 1
@@ -16,14 +17,55 @@ MAX_DEPTH: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Merge:
+    """
+    An append that took changes of a branch over.
+
+    Args:
+        into: The branch that it changed.
+        seen: Index of the last event up to which the branch was looked at.
+        first: Index of the append's first event.
+        last: Index of its last one.
+        complete: Whether it left nothing for a further append.
+    """
+
+    into: UUID
+    seen: int
+    first: int
+    last: int
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """
+    A merge that somebody asked for.
+
+    Args:
+        id: What it is approved by.
+        into: The branch to be changed.
+        prefer: Who wins where both sides changed the same.
+        seen: Index of the last event whose changes are meant.
+        approved: Whether it was carried out.
+    """
+
+    id: UUID
+    into: UUID
+    prefer: str
+    seen: int
+    approved: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Branch:
     """
-    A branch as recorded by ``branch.forked``.
+    A branch as recorded by ``branch.forked`` and what followed in its stream.
 
     ``at`` is the index of the last event of ``parent`` that the branch sees. ``owner`` is the
     pseudonym of the owner that it is limited to, None for the whole tenant. With a
     ``parent_owner`` the owner is a child: it inherits that owner's memories up to ``at``, under
-    that owner's access rules.
+    that owner's access rules. ``discarded`` is the index of the event that ended it. ``version``
+    counts the events of its stream, ``stream_id``; ``main`` has none.
     """
 
     id: UUID
@@ -36,6 +78,32 @@ class Branch:
     parent_owner_type: str | None = None
     index: int = -1
     recorded_at: datetime | None = None
+    discarded: int | None = None
+    merges: tuple[Merge, ...] = ()
+    proposals: tuple[Proposal, ...] = ()
+    stream_id: UUID | None = None
+    version: int = 0
+
+    def require_live(self, limit: int = NO_LIMIT) -> None:
+        """
+        Refuses to act on a branch that is discarded, or to read it as of a point after its end.
+
+        Args:
+            limit: Index of the last event that a read sees.
+
+        Raises:
+            RefusedError: ``discarded``.
+        """
+        if self.discarded is None or limit < self.discarded:
+            return
+        raise RefusedError(
+            f"branch {shown(self.name or str(self.id))!r} was discarded; ask as of a point before "
+            f"index {self.discarded}, or take another branch.",
+            code="discarded",
+            field="branch",
+            value=shown(self.name or str(self.id)),
+            allowed=f"an as-of below {self.discarded}",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +128,20 @@ def project_branch(branch: Branch | None, events: Iterable[RecordedEvent]) -> Br
     for recorded in events:
         if isinstance(recorded.event, Forked):
             branch = _forked(recorded, recorded.event)
+        elif branch is not None and branch.id == recorded.columns.branch:
+            branch = _evolved(branch, recorded)
     return branch
+
+
+def project_branches(events: Iterable[RecordedEvent]) -> dict[UUID, Branch]:
+    """Folds the streams of several branches, in index order, to the branches by id."""
+    found: dict[UUID, Branch] = {}
+    for recorded in events:
+        known = None if recorded.columns.branch is None else found.get(recorded.columns.branch)
+        branch = project_branch(known, [recorded])
+        if branch is not None:
+            found[branch.id] = branch
+    return found
 
 
 def lineage(branch: Branch, branches: Mapping[UUID, Branch], as_of: int = NO_LIMIT) -> Lineage:
@@ -125,4 +206,31 @@ def _forked(recorded: RecordedEvent, event: Forked) -> Branch:
         parent_owner_type=header.parent_owner_type,
         index=recorded.index,
         recorded_at=recorded.recorded.recorded_at,
+        stream_id=columns.stream_id,
+        version=columns.stream_version,
     )
+
+
+def _evolved(branch: Branch, recorded: RecordedEvent) -> Branch:
+    event, place = recorded.event, recorded.recorded
+    branch = replace(branch, version=recorded.columns.stream_version)
+    if isinstance(event, MergeProposed):
+        header = event.header
+        proposal = Proposal(
+            id=recorded.columns.event_id, into=header.into, prefer=header.prefer, seen=header.seen
+        )
+        return replace(branch, proposals=(*branch.proposals, proposal))
+    if isinstance(event, MergeApproved):
+        wanted = event.header.proposal
+        settled = (replace(p, approved=p.approved or p.id == wanted) for p in branch.proposals)
+        return replace(branch, proposals=tuple(settled))
+    if isinstance(event, Merged):
+        merge = Merge(
+            into=event.header.into,
+            seen=event.header.seen,
+            first=place.append_first,
+            last=place.append_last,
+            complete=event.header.complete,
+        )
+        return replace(branch, merges=(*branch.merges, merge))
+    return replace(branch, discarded=place.index) if isinstance(event, Discarded) else branch

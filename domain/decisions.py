@@ -122,7 +122,7 @@ def decide_supersede(
     """One ``invalidated`` event for each memory that another one replaces."""
     header = InvalidatedHeader(reason_code=ReasonCode.SUPERSEDED, replaced_by=replacement)
     return [
-        _change(
+        draft_change(
             state,
             Invalidated(header=header, body=Body()),
             stamp,
@@ -155,7 +155,7 @@ def decide_correct(
     )
     payload = state.payload.model_copy(update={"content": command.content})
     event = Corrected(header=header, body=CorrectedBody(payload=payload, reason=command.reason))
-    return _change(state, event, stamp, branch, stream_id)
+    return draft_change(state, event, stamp, branch, stream_id)
 
 
 def decide_replace(
@@ -175,7 +175,7 @@ def decide_replace(
     require_current(state)
     header = _content_header(command, aspect)
     body = CorrectedBody(payload=payload_of(command), reason=command.reason)
-    return _change(state, Corrected(header=header, body=body), stamp, branch, stream_id)
+    return draft_change(state, Corrected(header=header, body=body), stamp, branch, stream_id)
 
 
 def decide_amend(
@@ -207,7 +207,7 @@ def decide_amend(
             reason=command.reason,
         ),
     )
-    draft = _change(state, event, stamp, branch, stream_id)
+    draft = draft_change(state, event, stamp, branch, stream_id)
     spans = ("valid_from", "valid_until", "expires_at")
     changed: dict[str, Any] = {name: _utc(given[name]) for name in spans if name in given}
     columns = replace(draft.columns, **changed)
@@ -234,7 +234,7 @@ def decide_invalidate(
         header=InvalidatedHeader(reason_code=command.because, replaced_by=replaced_by),
         body=Body(reason=command.reason),
     )
-    return _change(state, event, stamp, branch, stream_id)
+    return draft_change(state, event, stamp, branch, stream_id)
 
 
 def decide_reinstate(
@@ -256,7 +256,7 @@ def decide_reinstate(
             allowed=Status.INVALIDATED.value,
         )
     event = Reinstated(header=Header(), body=Body(reason=command.reason))
-    return _change(state, event, stamp, branch, stream_id)
+    return draft_change(state, event, stamp, branch, stream_id)
 
 
 def require_current(state: MemoryState) -> None:
@@ -277,7 +277,10 @@ def require_current(state: MemoryState) -> None:
         )
 
 
-def _change(state: MemoryState, event: Event, stamp: Stamp, branch: UUID, stream_id: UUID) -> Draft:
+def draft_change(
+    state: MemoryState, event: Event, stamp: Stamp, branch: UUID, stream_id: UUID
+) -> Draft:
+    """The next event of a memory that exists, in its place on a branch."""
     own = state.columns
     same_branch = own.branch == branch
     columns = replace(

@@ -6,6 +6,7 @@ from uuid import UUID, uuid4
 
 from memoriale.adapters.application.tenant_log import TenantLog
 from memoriale.adapters.keys.tags import branch_stream_id
+from memoriale.adapters.postgres.branch_reading import BranchReader
 from memoriale.domain.access import AccessScope
 from memoriale.domain.branches import (
     MAIN,
@@ -17,9 +18,11 @@ from memoriale.domain.branches import (
     lineage,
     main_branch,
     project_branch,
+    project_branches,
 )
 from memoriale.domain.errors import ConflictError, InputError
-from memoriale.domain.events import Forked, ForkedBody, ForkedHeader, NewEvent
+from memoriale.domain.events import Event, Forked, ForkedBody, ForkedHeader, NewEvent
+from memoriale.domain.guards import Guard, StreamAt
 from memoriale.domain.keys import PersonKey, Subject
 from memoriale.domain.kinds import OWNER_TYPES
 from memoriale.domain.principal import Principal, Right
@@ -27,6 +30,7 @@ from memoriale.domain.record import Columns
 from memoriale.domain.text import shown
 
 BRANCH_KIND: Final = "branch"
+_MAX_ATTEMPTS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +84,7 @@ class Branching:
             code="unknown_branch",
             field="branch",
             value=shown(name),
-            allowed=[MAIN, *(b.name for b in known.values() if b.name and b.name != MAIN)],
+            allowed=[MAIN, *(b.name for b in known.values() if b.name and _is_listed(b))],
         )
 
     def by_id(self, principal: Principal, branch_id: UUID) -> BranchView:
@@ -93,7 +97,7 @@ class Branching:
         main = main_branch(self._log.log_id)
         if branch_id == main.id:
             return BranchView(main, {main.id: main})
-        for branch in self.visible(principal):
+        for branch in self.visible(principal, discarded=True):
             if branch.id == branch_id:
                 return BranchView(branch, self._with_ancestors(branch, self._load(principal)))
         raise InputError(
@@ -103,11 +107,19 @@ class Branching:
             value=str(branch_id),
         )
 
-    def visible(self, principal: Principal) -> list[Branch]:
-        """Every branch that a principal may use, oldest first."""
+    def everything(self) -> dict[UUID, Branch]:
+        """Every branch of the log by id, whosever it is, discarded ones too."""
+        log = self._log
+        rows = BranchReader(log.reader.datastore, log.reader.log).branches()
+        main = main_branch(log.log_id)
+        return {main.id: main, **project_branches(log.mapper.decode(rows))}
+
+    def visible(self, principal: Principal, *, discarded: bool = False) -> list[Branch]:
+        """Every branch that a principal may use, oldest first; discarded ones where asked for."""
         known = self._load(principal)
         scopes = {key.pseudonym for key in self._scopes(principal)}
         mine = [b for b in known.values() if b.owner is None or b.owner in scopes]
+        mine = [b for b in mine if discarded or b.discarded is None]
         return sorted(mine, key=lambda branch: branch.index)
 
     def fork(
@@ -149,16 +161,62 @@ class Branching:
         if own is None:
             principal.require(Right.REVIEW)
         new = self._forked(principal, name, parent.branch, at, own, child, reason)
-        stream = new.columns.stream_id
-        if self._by_stream(stream) is not None:
-            raise _taken(name)
-        try:
-            self._log.save([new])
-        except ConflictError:
-            raise _taken(name) from None
+        stream, left = new.columns.stream_id, parent.branch
+        for attempt in range(_MAX_ATTEMPTS):
+            left.require_live()
+            if self._by_stream(stream) is not None:
+                raise _taken(name)
+            try:
+                self._log.save([new], unchanged(left))
+                break
+            except ConflictError:
+                # Somebody took the name, or something happened to the parent.
+                if attempt == _MAX_ATTEMPTS - 1:
+                    raise
+                left = self._current(left)
         branch = self._by_stream(stream)
         assert branch is not None
         return branch
+
+    def happened(
+        self,
+        principal: Principal,
+        branch: Branch,
+        event: Event,
+        version: int,
+        correlation_id: UUID | None = None,
+    ) -> NewEvent:
+        """
+        The next event in a branch's stream.
+
+        Args:
+            principal: Who acts.
+            branch: The branch, not ``main``.
+            event: What happens to it.
+            version: Its place in the stream.
+            correlation_id: What it belongs to.
+        """
+        assert branch.stream_id is not None
+        identities = self._log.identities
+        owner = branch.owner
+        scope = identities.tenant() if owner is None else identities.by_pseudonyms([owner])[0]
+        columns = Columns(
+            **identities.stamp(principal, correlation_id, None).fields(),
+            event_id=uuid4(),
+            stream_id=branch.stream_id,
+            stream_version=version,
+            topic=type(event).TOPIC,
+            schema_version=type(event).SCHEMA_VERSION,
+            branch=branch.id,
+            kind=BRANCH_KIND,
+            owner=scope.pseudonym,
+            owner_type=scope.subject.type,
+        )
+        return NewEvent(event, columns, (scope,))
+
+    def _current(self, branch: Branch) -> Branch:
+        found = None if branch.stream_id is None else self._by_stream(branch.stream_id)
+        return branch if found is None else found
 
     def _forked(
         self,
@@ -214,8 +272,7 @@ class Branching:
 
     def _of_owner(self, owner: UUID) -> dict[UUID, Branch]:
         rows = self._log.reader.slice(owner, BRANCH_KIND)
-        branches = (project_branch(None, [e]) for e in self._log.mapper.decode(rows))
-        return {branch.id: branch for branch in branches if branch is not None}
+        return project_branches(self._log.mapper.decode(rows))
 
     def _with_ancestors(self, branch: Branch, known: dict[UUID, Branch]) -> dict[UUID, Branch]:
         known = {**known, branch.id: branch}
@@ -236,6 +293,15 @@ def branch_scope(scope: AccessScope, branch: BranchView) -> AccessScope:
     """
     parents = branch.parent_owners()
     return replace(scope, owners=scope.owners.union(parents)) if parents else scope
+
+
+def unchanged(branch: Branch) -> tuple[Guard, ...]:
+    """The guard for what rests on a branch being as it was read; ``main`` never changes."""
+    return () if branch.stream_id is None else (StreamAt(branch.stream_id, branch.version),)
+
+
+def _is_listed(branch: Branch) -> bool:
+    return branch.name != MAIN and branch.discarded is None
 
 
 def _first_owner(principal: Principal) -> Subject | None:

@@ -73,6 +73,7 @@ class Conversations:
 
     def find(self, session_id: str, branch: BranchView, limit: int = NO_LIMIT) -> Known | None:
         """What is known of a session id as of an index; None when nothing is."""
+        branch.branch.require_live(limit)
         owner = self._log.identities.find(Subject("session", session_id))
         if owner is None:
             return None
@@ -98,6 +99,7 @@ class Conversations:
         Yields:
             The index at which each was opened, and the session.
         """
+        branch.branch.require_live(limit)
         lineage = branch.lineage(limit)
         limits = {line.branch: line.limit for line in lineage}
         before = min(before, limit + 1)

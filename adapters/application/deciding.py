@@ -22,6 +22,7 @@ from memoriale.adapters.application.step_events import StepEvents
 from memoriale.adapters.application.tenant_log import TenantLog
 from memoriale.adapters.keys import tags
 from memoriale.adapters.postgres.repeats import stored_before
+from memoriale.domain.branches import NO_LIMIT
 from memoriale.domain.errors import ConflictError
 from memoriale.domain.events import Invalidated, NewEvent
 from memoriale.domain.guards import Guard, NothingNew
@@ -149,6 +150,7 @@ class Deciding:
             now: The time of the read; None: the clock's, or the database's.
             inherits: Also what the branch inherits from other owners.
         """
+        branch.branch.require_live(NO_LIMIT if limit is None else limit)
         known = self._log.identities.find(owner)
         if known is None:
             return None

@@ -138,8 +138,9 @@ class Drafting:
             recorded_for: Pseudonym of the user for whom it is recorded.
 
         Raises:
-            RefusedError: Says what to do.
+            RefusedError: Says what to do; also when the branch was discarded.
         """
+        branch.branch.require_live()
         held = branch.branch.owner
         if held is None or owner == held or owner in branch.parent_owners():
             return

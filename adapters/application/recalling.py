@@ -96,6 +96,7 @@ class Recalling:
         """
         check_question(question)
         pin = self._reading.pin(question.as_of)
+        branch.branch.require_live(pin.limit)
         query = self._query(principal, branch, question, pin)
         beside = self._beside(question, query, pin)
         found, behind, reading = self._ask(
@@ -139,6 +140,7 @@ class Recalling:
 
         check_question(question)
         pin = self._reading.pin(question.as_of)
+        branch.branch.require_live(pin.limit)
         query = self._query(principal, branch, question, pin)
         beside = self._beside(question, query, pin)
         found: list[tuple[int, UUID]] = []

@@ -14,7 +14,7 @@ from memoriale.adapters.application.tenant_log import TenantLog
 from memoriale.adapters.postgres.owner_snapshots import Place
 from memoriale.domain.branches import Lineage
 from memoriale.domain.envelope import sealed_with
-from memoriale.domain.events import RecordedEvent
+from memoriale.domain.events import RecordedEvent, Remembered
 from memoriale.domain.holdings import Holding, Holdings
 from memoriale.domain.memory import MemoryState, project_memory
 from memoriale.domain.record import Row
@@ -217,6 +217,9 @@ def _goes_on(
         columns = recorded.columns
         if columns.branch != own:
             return False
+        if isinstance(recorded.event, Remembered):
+            # Taken over by a merge: it continues what another branch saw, and stands alone here.
+            continue
         if columns.continues is not None and columns.memory_id is not None:
             state = before.get(columns.memory_id)
             if state is None or state.index != columns.continues:

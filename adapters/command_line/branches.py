@@ -63,7 +63,11 @@ def fork(
 
 
 @grouped
-def branches(caller: Caller, common: Common) -> None:
+def branches(
+    caller: Caller,
+    common: Common,
+    discarded: Annotated[bool, Option("--discarded", help="Those that were ended too.")] = False,
+) -> None:
     """
     List the branches that the caller may use.
 
@@ -71,7 +75,7 @@ def branches(caller: Caller, common: Common) -> None:
     """
     run = Invocation(common)
     with run.memory(caller) as memory:
-        known = memory.branches()
+        known = memory.branches(discarded=discarded)
     value = {"branches": [_as_json(branch, known) for branch in known]}
     run.output.result(value, lambda page: _show(page, value["branches"]))
 
@@ -230,6 +234,8 @@ def _as_json(branch: "Branch", known: "Sequence[Branch]") -> dict[str, Any]:
         "index": branch.index if forked else None,
         "owner_type": branch.owner_type,
         "recorded_at": None if branch.recorded_at is None else branch.recorded_at.isoformat(),
+        "discarded": branch.discarded,
+        "proposals": [str(p.id) for p in branch.proposals if not p.approved],
     }
 
 
@@ -238,5 +244,9 @@ def _name(branch: UUID | None, names: dict[UUID, str | None]) -> str | None:
 
 
 def _show(page: Page, found: list[dict[str, Any]]) -> None:
-    rows = ([b["branch"], b["parent"], b["at"], b["owner_type"], b["id"]] for b in found)
-    page.table(["branch", "parent", "at", "owner", "id"], rows)
+    names = ["branch", "parent", "at", "owner_type", "discarded", "id"]
+    rows = ([branch[name] for name in names] for branch in found)
+    page.table(["branch", "parent", "at", "owner", "discarded at", "id"], rows)
+    for branch in found:
+        for proposal in branch["proposals"]:
+            page.line(f"a merge of {branch['branch']} waits: approve {proposal}")

@@ -115,6 +115,11 @@ def stream_id(tenant_key: TagKey, memory_id: UUID, branch: UUID) -> UUID:
     return _uuid(_tag(tenant_key, b"stream", memory_id.bytes + branch.bytes))
 
 
+def adopted_id(tenant_key: TagKey, memory_id: UUID, owner: UUID) -> UUID:
+    """Return the id of a memory that a merge gives another owner, equal in every merge."""
+    return _uuid(_tag(tenant_key, b"adopted", memory_id.bytes + owner.bytes))
+
+
 def branch_stream_id(scope_owner_key: TagKey, name: str) -> UUID:
     """Return the id of a branch's stream, one per scope owner and name compared in NFC."""
     return _uuid(_tag(scope_owner_key, b"branch", _nfc(name).encode()))

@@ -18,6 +18,7 @@ from memoriale.adapters.library.fields import (
     RememberFields,
 )
 from memoriale.adapters.library.looking import Looking
+from memoriale.adapters.library.merging import Merges
 from memoriale.adapters.library.with_stores import WithStores
 from memoriale.domain import commands
 from memoriale.domain.access import Visibility
@@ -37,7 +38,7 @@ Answers = list[Receipt | MemorialeError]
 Branches = list[Branch]
 
 
-class Memory(Comparisons, Looking, WithStores):
+class Memory(Comparisons, Looking, Merges, WithStores):
     """
     A handle bound to one principal and one branch: cheap, immutable, safe to share between
     threads. Made by ``Ledger.memory``.
@@ -95,10 +96,10 @@ class Memory(Comparisons, Looking, WithStores):
         )
         return Memory(self.services, self._settings, principal, name)
 
-    def branches(self) -> Branches:
-        """The branches that the principal may use, ``main`` first."""
+    def branches(self, *, discarded: bool = False) -> Branches:
+        """The branches that the principal may use, ``main`` first; discarded ones if asked."""
         self.allow("branches", Right.USE)
-        return self.services.branching.visible(self.principal)
+        return self.services.branching.visible(self.principal, discarded=discarded)
 
     def remember(self, content: str, **given: Unpack[RememberFields]) -> Receipt:
         """

@@ -17,7 +17,14 @@ _HERE: Final = "WHERE e.tenant = %(tenant)s AND e.log_id = %(log_id)s "
 _CHANGED: Final = (
     "SELECT e.memory_id FROM ledger.ledger_events e " + _HERE + "AND e.index > %(after)s"
     " AND e.index <= %(limit)s AND e.branch = %(branch)s AND e.memory_id IS NOT NULL"
-    " AND (e.owner = ANY (%(owners)s::uuid[]) OR e.visibility <> 'owner') ORDER BY e.index"
+    " AND (%(owners)s::uuid[] IS NULL OR e.owner = ANY (%(owners)s::uuid[])"
+    " OR e.visibility <> 'owner') ORDER BY e.index"
+)
+# A range in the full order of the key that serves it, as in reading.py.
+_BRANCHES: Final = (
+    f"SELECT {select_list('e')} FROM ledger.ledger_events e "
+    + _HERE
+    + "AND e.kind = 'branch' AND e.index >= 0 ORDER BY e.kind, e.index"
 )
 _OF_MEMORIES: Final = (
     f"SELECT {select_list('e')} FROM unnest(%(memories)s::uuid[]) AS m (id) CROSS JOIN LATERAL ("
@@ -67,7 +74,7 @@ class BranchReader:
         self._datastore = datastore
         self._log = log
 
-    def changed(self, stretch: Stretch, owners: Collection[UUID]) -> list[UUID]:
+    def changed(self, stretch: Stretch, owners: Collection[UUID] | None) -> list[UUID]:
         """
         The memories with an event in a stretch, by their first one in it. It leaves out what
         is visible to its owner alone and is not of these owners; of the rest it returns more
@@ -75,16 +82,20 @@ class BranchReader:
 
         Args:
             stretch: A branch and a range of indices.
-            owners: Pseudonyms of the owners that the caller is.
+            owners: Pseudonyms of the owners that the caller is; None for everybody's.
         """
         found = self._fetch(
             _CHANGED,
             branch=stretch.branch,
             after=stretch.after,
             limit=stretch.limit,
-            owners=list(owners),
+            owners=None if owners is None else list(owners),
         )
         return list(dict.fromkeys(row[0] for row in found))
+
+    def branches(self) -> list[Row]:
+        """The events of all branches, whosever they are, in index order."""
+        return [row_of(values) for values in self._fetch(_BRANCHES)]
 
     def of_memories(
         self, memory_ids: Sequence[UUID], branches: Sequence[UUID]

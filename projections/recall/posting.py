@@ -12,13 +12,16 @@ Place = tuple[UUID, UUID]
 
 
 def memories_needed(events: Iterable[RecordedEvent]) -> set[UUID]:
-    """The memories whose earlier versions a batch builds on: those that it does not make."""
+    """
+    The memories whose earlier versions a batch builds on: those that it does not make. One that
+    a merge took over was made on another branch, where the batch may change it too.
+    """
     needed, made = set(), set()
     for recorded in events:
         memory_id = recorded.columns.memory_id
         if memory_id is None:
             continue
-        if isinstance(recorded.event, Remembered):
+        if isinstance(recorded.event, Remembered) and recorded.columns.continues is None:
             made.add(memory_id)
         elif memory_id not in made:
             needed.add(memory_id)

@@ -333,6 +333,8 @@ def _readable_headers(batch: Batch) -> Iterator[None]:
 
 
 def _goes_on(row: Row) -> bool:
-    # A memory that is made here has no earlier version on any branch.
+    # A memory that is made here has no earlier version on any branch; one that a merge took over
+    # has, and the batch may go on from it on the branch that it was made on.
     columns = row.columns
-    return columns.topic != Remembered.TOPIC or columns.stream_version > 1
+    made = columns.topic == Remembered.TOPIC and columns.stream_version == 1
+    return not made or columns.continues is not None

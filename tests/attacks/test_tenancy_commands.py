@@ -40,10 +40,12 @@ def arguments(row: Row, target: Victim, folder: Path) -> list[str]:
     known = {
         **dict.fromkeys(("id", "gone"), ids["memory_id"]),
         **dict.fromkeys(("job", "done", "cancelled"), ids["job_id"]),
+        **dict.fromkeys(("proposal", "handing"), ids["proposal"]),
         **{"decision": ids["decision_id"], "note": str(note), "line": str(line)},
         "folder": str(folder),
     }
     words = {"x": QUESTION, "b": QUESTION, "c": QUESTION, "s-1": ids["session_id"]}
+    words |= dict.fromkeys(("work", "handed", "whole"), ids["branch"])
     return [words.get(a, a).format(**known) for a in row.arguments]
 
 

@@ -86,6 +86,14 @@ ROWS: Final = [
     row("diff", "main", "main", rights="use"),
     row("fork", "what-if", rights="use"),
     row("fork", "what-if", rights="use review", user=None),
+    row("merge", "work", rights="use review"),
+    row("merge", "work", "--propose", rights="use"),
+    row("merge", "handed", rights="use review operate"),
+    row("approve", "{proposal}", rights="use review"),
+    row("approve", "{handing}", rights="use review operate"),
+    row("discard", "work", rights="use"),
+    row("discard", "whole", rights="use review", user=None),
+    row("discard", "handed", rights="use operate"),
     row("import", "{line}", rights="use operate"),
     row("export", "--out", "{folder}", rights="privacy", user=None),
     row("sql", "SELECT 1", rights="analyse", user=None),
@@ -213,6 +221,16 @@ def test_the_help_names_the_rights(path: str, command: Any) -> None:
     assert needed or said[1].startswith("none")
 
 
+def branched(ledger: Ledger, tenant: str) -> dict[str, str]:
+    """Branches to merge and to discard, and proposals for them, by the names of their ids."""
+    alice = ledger.memory(tenant=tenant, user="alice")
+    alice.fork("work").remember("x")
+    alice.fork("handed", resource="r").remember("x")
+    ledger.memory(tenant=tenant).fork("whole")
+    names = {"proposal": "work", "handing": "handed"}
+    return {n: str(alice.merge(branch, propose=True).proposal) for n, branch in names.items()}
+
+
 def stored(ledger: Ledger, tenant: str) -> dict[str, str]:
     """What the commands of the stores act on, by the name of its id in the arguments."""
     memory = ledger.memory(tenant=tenant, user="alice", agent="clerk")
@@ -259,7 +277,7 @@ def prepared(
         "folder": str(tmp_path),
     }
     alice.invalidate(known["gone"])
-    known |= stored(shared_ledger, tenant)
+    known |= stored(shared_ledger, tenant) | branched(shared_ledger, tenant)
     environment = {
         "MEMORIALE_HOME": str(ledger_home),
         "MEMORIALE_DATABASE_URL": database.app_url,

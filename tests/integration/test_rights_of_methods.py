@@ -68,6 +68,18 @@ CALLS: Final = [
     call("Memory.branches", lambda p: p.alice.branches(), USE),
     call("Memory.tree", lambda p: p.alice.tree(), USE),
     call("Memory.diff", lambda p: p.alice.diff("main", "main", questions=["x"]), USE),
+    call("Memory.merge", lambda p: p.alice.merge("work"), USE, REVIEW),
+    call("Memory.merge", lambda p: p.alice.merge("work", propose=True), USE),
+    call("Memory.merge", lambda p: p.alice.merge("handed"), USE, REVIEW, OPERATE),
+    Call(
+        "Memory.approve",
+        frozenset({USE, REVIEW}),
+        lambda p: p.alice.approve(p.memory_id),
+        finds=False,
+    ),
+    call("Memory.discard", lambda p: p.alice.discard("work"), USE),
+    call("Memory.discard", lambda p: p.nobody.discard("whole"), USE, REVIEW),
+    call("Memory.discard", lambda p: p.alice.discard("handed"), USE, OPERATE),
     call("Memory.remember", lambda p: p.alice.remember("x"), USE),
     call("Memory.remember_many", lambda p: p.alice.remember_many(["x"]), USE),
     call(
@@ -216,6 +228,10 @@ def ready(case: Call, place: Place) -> None:
     """What a call needs beforehand: only an invalidated memory can be reinstated, and so on."""
     if case.method == "Memory.reinstate":
         place.alice.invalidate(place.memory_id)
+    if case.method in ("Memory.merge", "Memory.discard"):
+        place.alice.fork("work").remember("x")
+        place.alice.fork("handed", resource="r").remember("x")
+        place.nobody.fork("whole")
     if case.method in FINDING:
         prepare(case.method, place.desk)
 

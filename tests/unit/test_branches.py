@@ -96,6 +96,8 @@ def test_a_fork_event_is_the_branch() -> None:
         owner_type="user",
         index=1,
         recorded_at=history.time(1),
+        stream_id=history.events([1])[0].columns.stream_id,
+        version=1,
     )
 
 

@@ -11,7 +11,8 @@ from uuid import UUID
 import pytest
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from memoriale.domain import events, governance, holds, payloads, sessions
+from memoriale.domain import branch_events, events, governance, holds, payloads, sessions
+from memoriale.domain.branch_events import BRANCH_TYPES
 from memoriale.domain.events import (
     EVENT_TYPES,
     TOPICS,
@@ -29,9 +30,9 @@ from memoriale.domain.governance import GOVERNANCE_TYPES
 from memoriale.domain.jobs import JOB_TYPES
 from memoriale.domain.payloads import Fact, Message, Note, Payload, payload_model
 from memoriale.domain.sessions import SESSION_TYPES
-from memoriale.domain.topics import GOVERNANCE_TOPICS, JOB_TOPICS, SESSION_TOPICS
+from memoriale.domain.topics import BRANCH_TOPICS, GOVERNANCE_TOPICS, JOB_TOPICS, SESSION_TOPICS
 
-WRITTEN = (*EVENT_TYPES, *GOVERNANCE_TYPES, *JOB_TYPES, *SESSION_TYPES)
+WRITTEN = (*EVENT_TYPES, *BRANCH_TYPES, *GOVERNANCE_TYPES, *JOB_TYPES, *SESSION_TYPES)
 """What this release writes."""
 GOLDEN = Path(__file__).parents[1] / "golden" / "topics.json"
 KINDS_THAT_SHIP = (
@@ -61,7 +62,7 @@ def models(base: type[BaseModel]) -> list[type[BaseModel]]:
     """Every stored model of the domain under a base, the base included."""
     found = {
         cls
-        for module in (events, governance, holds, payloads, sessions)
+        for module in (branch_events, events, governance, holds, payloads, sessions)
         for _, cls in inspect.getmembers(module, inspect.isclass)
         if issubclass(cls, base)
     }
@@ -156,7 +157,7 @@ def test_every_older_version_has_an_upcaster(cls: type[Event]) -> None:
 
 def test_topics_are_unique_stable_names() -> None:
     """Each topic is one class, named subject.event without a version, in a known log."""
-    topics = {**TOPICS, **GOVERNANCE_TOPICS, **JOB_TOPICS, **SESSION_TOPICS}
+    topics = {**TOPICS, **BRANCH_TOPICS, **GOVERNANCE_TOPICS, **JOB_TOPICS, **SESSION_TOPICS}
     assert len(topics) == len(WRITTEN)
     for topic, cls in topics.items():
         assert topic == cls.TOPIC

@@ -46,6 +46,8 @@ def computed(case: dict[str, Any]) -> list[str]:
             return [tag.hex() for tag in tags.namespace_tags(key, given)]
         case "stream":
             return [tags.stream_id(key, UUID(given[0]), UUID(given[1])).hex]
+        case "adopted":
+            return [tags.adopted_id(key, UUID(given[0]), UUID(given[1])).hex]
         case "memory":
             return [tags.memory_id(key, *given).hex]
         case kind:
