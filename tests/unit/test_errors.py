@@ -17,6 +17,8 @@ from memoriale.domain.errors import (
     IncompleteError,
     InputError,
     MemorialeError,
+    MemoryAccessDeniedError,
+    MemoryCapabilityError,
     MissingRightError,
     RefusedError,
     UnavailableError,
