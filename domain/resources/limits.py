@@ -5,6 +5,7 @@ from typing import Final
 
 from memoriale.domain.errors import InputError
 from memoriale.domain.resources.facts import MemoryFact
+from memoriale.domain.resources.ref import ResourceRef
 from memoriale.domain.text import MAX_VALUE_BYTES, check_characters, check_text, shown
 from memoriale.domain.values import JsonValue, canonical_json, check_json, check_whole
 
@@ -63,6 +64,18 @@ def check_value(value: object, *, max_bytes: int = MAX_VALUE_BYTES) -> JsonValue
             allowed=f"at most {max_bytes} bytes",
         )
     return checked
+
+
+def check_ref(ref: object, field: str = "ref") -> ResourceRef:
+    """
+    A resource.
+
+    Raises:
+        InputError: It is something else.
+    """
+    if not isinstance(ref, ResourceRef):
+        raise _not(field, ref, "a ResourceRef")
+    return ref
 
 
 def check_after(after: object) -> str | None:

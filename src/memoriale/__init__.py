@@ -31,6 +31,21 @@ if TYPE_CHECKING:
     from memoriale.adapters.library.asynchronous import AsyncLedger, AsyncMemory
     from memoriale.adapters.library.ledger import Ledger
     from memoriale.adapters.library.memory import Memory
+    from memoriale.adapters.library.opening import open, open_async
+    from memoriale.adapters.library.resources.access import (
+        with_team_access_control,
+        with_team_access_control_semantic,
+    )
+    from memoriale.adapters.library.resources.checked import CheckedWorkingMemory
+    from memoriale.adapters.library.resources.compaction import compact_semantic_memory
+    from memoriale.adapters.library.resources.forking import ForkMemoryResult
+    from memoriale.adapters.library.resources.hooks import (
+        SandboxHooks,
+        create_memory_lifecycle_hooks,
+    )
+    from memoriale.adapters.library.resources.memory import ResourceMemory
+    from memoriale.adapters.library.resources.snippet import build_context_snippet
+    from memoriale.adapters.library.resources.tools import create_memory_tools
     from memoriale.adapters.library.stores.config import UnifiedMemoryConfig
     from memoriale.adapters.library.stores.corrections import CorrectionStore
     from memoriale.adapters.library.stores.curated import CuratorStores
@@ -60,6 +75,7 @@ if TYPE_CHECKING:
     from memoriale.domain.payloads import ProcedureStep
     from memoriale.domain.principal import Principal, Right
     from memoriale.domain.receipt import Receipt
+    from memoriale.domain.resources.compaction import AutoCompactOptions, CompactionResult
     from memoriale.domain.resources.facts import (
         FactVersion,
         MemoryFact,
@@ -83,6 +99,7 @@ if TYPE_CHECKING:
     from memoriale.domain.resources.ref import ResourceRef
     from memoriale.domain.resources.rows import fact_from_row
     from memoriale.domain.resources.similarity import cosine_similarity
+    from memoriale.domain.resources.teams import TeamAccessChecker
     from memoriale.domain.stores.configs import (
         ConsolidateOptions,
         ContextBudgetConfig,
@@ -139,10 +156,13 @@ __all__ = [
     "AsyncLedger",
     "AsyncMemory",
     "AsyncMemoryManager",
+    "AutoCompactOptions",
     "BehindError",
     "BulkSemanticMemoryProvider",
     "CharacterCounter",
     "ChatMessage",
+    "CheckedWorkingMemory",
+    "CompactionResult",
     "ConflictError",
     "ConsolidateOptions",
     "Context",
@@ -173,6 +193,7 @@ __all__ = [
     "FileMemoryConfig",
     "FileMemoryTarget",
     "FileReply",
+    "ForkMemoryResult",
     "ForkedHandleError",
     "ForkingProvider",
     "GraphMemory",
@@ -221,10 +242,12 @@ __all__ = [
     "RefusedError",
     "RememberedFact",
     "ReplacingSemanticMemoryProvider",
+    "ResourceMemory",
     "ResourceRef",
     "Right",
     "SQLiteSemanticMemoryProvider",
     "SQLiteWorkingMemoryProvider",
+    "SandboxHooks",
     "ScoredMemory",
     "ScoringWeights",
     "SemanticMemoryProvider",
@@ -235,6 +258,7 @@ __all__ = [
     "Summaries",
     "SummaryConfig",
     "SummaryEntry",
+    "TeamAccessChecker",
     "TokenCounter",
     "ToolCall",
     "ToolDef",
@@ -252,8 +276,12 @@ __all__ = [
     "WorkingPage",
     "WorkingStore",
     "__version__",
+    "build_context_snippet",
+    "compact_semantic_memory",
     "compute_composite_score",
     "cosine_similarity",
+    "create_memory_lifecycle_hooks",
+    "create_memory_tools",
     "fact_from_row",
     "is_ancestor",
     "is_bulk_rememberable",
@@ -265,6 +293,8 @@ __all__ = [
     "resolve_scope",
     "scope_key",
     "scope_matches",
+    "with_team_access_control",
+    "with_team_access_control_semantic",
 ]
 
 # Loaded when first asked for, so that the command line starts fast.
@@ -275,6 +305,17 @@ _BY_MODULE = {
     "memoriale.adapters.library.asynchronous": "AsyncLedger AsyncMemory",
     "memoriale.adapters.library.ledger": "Ledger",
     "memoriale.adapters.library.memory": "Memory",
+    "memoriale.adapters.library.opening": "open open_async",
+    "memoriale.adapters.library.resources.access": (
+        "with_team_access_control with_team_access_control_semantic"
+    ),
+    "memoriale.adapters.library.resources.checked": "CheckedWorkingMemory",
+    "memoriale.adapters.library.resources.compaction": "compact_semantic_memory",
+    "memoriale.adapters.library.resources.forking": "ForkMemoryResult",
+    "memoriale.adapters.library.resources.hooks": "SandboxHooks create_memory_lifecycle_hooks",
+    "memoriale.adapters.library.resources.memory": "ResourceMemory",
+    "memoriale.adapters.library.resources.snippet": "build_context_snippet",
+    "memoriale.adapters.library.resources.tools": "create_memory_tools",
     "memoriale.adapters.library.stores.config": "UnifiedMemoryConfig",
     "memoriale.adapters.library.stores.corrections": "CorrectionStore",
     "memoriale.adapters.library.stores.curated": "CuratorStores",
@@ -303,6 +344,7 @@ _BY_MODULE = {
     "memoriale.domain.payloads": "ProcedureStep",
     "memoriale.domain.principal": "Principal Right",
     "memoriale.domain.receipt": "Receipt",
+    "memoriale.domain.resources.compaction": "AutoCompactOptions CompactionResult",
     "memoriale.domain.resources.facts": (
         "FactVersion MemoryFact RememberedFact SourceRef Verification"
     ),
@@ -315,6 +357,7 @@ _BY_MODULE = {
     "memoriale.domain.resources.ref": "ResourceRef",
     "memoriale.domain.resources.rows": "fact_from_row",
     "memoriale.domain.resources.similarity": "cosine_similarity",
+    "memoriale.domain.resources.teams": "TeamAccessChecker",
     "memoriale.domain.stores.configs": (
         "ConsolidateOptions ContextBudgetConfig CorrectionsConfig DecisionConfig EventBus "
         "FileMemoryConfig LearningsConfig PruneOptions UserFactsConfig UserProfileConfig"
@@ -342,48 +385,6 @@ _BY_MODULE = {
     "memoriale.domain.tools": "ToolDef",
 }
 _LAZY = {name: module for module, names in _BY_MODULE.items() for name in names.split()}
-
-
-def open(*, rights: Any = None, **settings: Any) -> "Ledger":
-    """
-    Opens a ledger.
-
-    Without arguments it lies in ``~/.memoriale`` and starts its own PostgreSQL there.
-
-    Args:
-        rights: Rights that this program asserts; default: all of them.
-        **settings: Fields of ``Settings``, such as ``home``, ``database_url``, ``embedder`` or
-            ``wait``; each overrides the variable ``MEMORIALE_<NAME>`` and ``memoriale.toml``.
-
-    Raises:
-        InputError: A wrong setting; names key, value and what is allowed.
-        UnavailableError: Database or home cannot be used.
-    """
-    from memoriale.adapters.composition import build
-    from memoriale.adapters.library.ledger import Ledger
-    from memoriale.adapters.settings import load_settings
-    from memoriale.domain.principal import ALL_RIGHTS
-
-    infrastructure = build(load_settings(**settings))
-    return Ledger(infrastructure, ALL_RIGHTS if rights is None else rights)
-
-
-def open_async(*, rights: Any = None, threads: int = 8, **settings: Any) -> "AsyncLedger":
-    """
-    Opens a ledger for programs with an event loop: ``async with open_async() as ledger``.
-
-    Args:
-        rights: As for ``open``.
-        threads: How many calls run at once, 1..256; further ones wait their turn.
-        **settings: As for ``open``.
-
-    Raises:
-        InputError: A wrong number of threads; the other errors of ``open`` come when it is
-            entered.
-    """
-    from memoriale.adapters.library.asynchronous import AsyncLedger
-
-    return AsyncLedger(lambda: open(rights=rights, **settings), threads)
 
 
 def __getattr__(name: str) -> Any:
