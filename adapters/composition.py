@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from memoriale.adapters.embeddings.cache import EmbeddingCache
     from memoriale.adapters.sealing.publisher import Publisher
     from memoriale.adapters.sealing.sealing import Sealing
+    from memoriale.projections.embedding import Embedder
     from memoriale.projections.posted import PostedView
 
 VIEW_NAMES: Final = ("recall", "stats")
@@ -51,7 +52,7 @@ T = TypeVar("T")
 class Infrastructure:
     """
     What every tenant of a process shares. ``server`` is None with an outside database, ``clock``
-    where reads take the database's time.
+    where reads take the database's time, ``embedder`` where the settings name it.
     """
 
     settings: Settings
@@ -60,6 +61,7 @@ class Infrastructure:
     server: "EmbeddedServer | None"
     logins: Logins
     clock: Callable[[], datetime] | None = None
+    embedder: "Embedder | None" = None
 
     @cached_property
     def sealing(self) -> "Sealing":
@@ -109,7 +111,12 @@ class Infrastructure:
             self._publisher.close()
 
 
-def build(settings: Settings, *, clock: Callable[[], datetime] | None = None) -> Infrastructure:
+def build(
+    settings: Settings,
+    *,
+    clock: Callable[[], datetime] | None = None,
+    embedder: "Embedder | None" = None,
+) -> Infrastructure:
     """
     Starts or reaches the database, brings its schema up when it is the embedded one, and opens
     the key store.
@@ -117,6 +124,7 @@ def build(settings: Settings, *, clock: Callable[[], datetime] | None = None) ->
     Args:
         settings: How.
         clock: The time of reads without as-of; default: the database's.
+        embedder: Makes vectors in place of the one that the settings name.
 
     Raises:
         UnavailableError: Database or home cannot be used; with an outside database also when
@@ -138,7 +146,7 @@ def build(settings: Settings, *, clock: Callable[[], datetime] | None = None) ->
             admin=_revealed(settings.admin_url),
         )
     try:
-        return replace(_connected(settings, logins, server), clock=clock)
+        return replace(_connected(settings, logins, server), clock=clock, embedder=embedder)
     except BaseException:
         if server is not None:
             server.release()
@@ -304,8 +312,11 @@ class Tenant(BranchServices):
         from memoriale.adapters.application.posting import make_view
 
         self.log.require_its_keys()
-        folder, settings = self.views_folder / name, self._shared.settings
-        return self._once(f"view {name}", lambda: make_view(name, folder, self.log, settings))
+        folder, shared = self.views_folder / name, self._shared
+        return self._once(
+            f"view {name}",
+            lambda: make_view(name, folder, self.log, shared.settings, shared.embedder),
+        )
 
     @property
     def embedding_cache(self) -> "EmbeddingCache":

@@ -1,5 +1,6 @@
 """Finding branches by name, following their lineage, and forking."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 from uuid import UUID, uuid4
@@ -107,6 +108,14 @@ class Branching:
             value=str(branch_id),
         )
 
+    def named(self, owner: PersonKey, name: str) -> Branch | None:
+        """The branch of an owner's own by its name; one look-up by key."""
+        return self._by_stream(self.stream_of(owner, name))
+
+    def stream_of(self, owner: PersonKey, name: str) -> UUID:
+        """The stream that tells of an owner's branch of a name, whether there is one or not."""
+        return branch_stream_id(self._log.identities.tag_key(owner), name)
+
     def everything(self) -> dict[UUID, Branch]:
         """Every branch of the log by id, whosever it is, discarded ones too."""
         log = self._log
@@ -131,6 +140,7 @@ class Branching:
         *,
         child: Subject | None = None,
         reason: str | None = None,
+        guards: Sequence[Guard] = (),
     ) -> Branch:
         """
         Makes a branch in one append that copies nothing.
@@ -143,6 +153,7 @@ class Branching:
             at: Index of the last event of the parent that it sees; whole appends.
             child: Another owner, which inherits the caller's memories up to ``at``.
             reason: Why; sealed.
+            guards: Further conditions under which it may be made.
 
         Raises:
             InputError: The name is taken or cannot be used, or the lineage would be over 100
@@ -167,13 +178,15 @@ class Branching:
             if self._by_stream(stream) is not None:
                 raise _taken(name)
             try:
-                self._log.save([new], unchanged(left))
+                self._log.save([new], [*unchanged(left), *guards])
                 break
             except ConflictError:
                 # Somebody took the name, or something happened to the parent.
-                if attempt == _MAX_ATTEMPTS - 1:
+                after = self._current(left)
+                refused = guards and after == left and self._by_stream(stream) is None
+                if refused or attempt == _MAX_ATTEMPTS - 1:
                     raise
-                left = self._current(left)
+                left = after
         branch = self._by_stream(stream)
         assert branch is not None
         return branch

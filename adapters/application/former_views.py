@@ -51,6 +51,12 @@ def recall_fingerprint(version: int, embedder: Embedder) -> str:
     return f"recall/{version}/{embedder.model}/{embedder.width}"
 
 
+def fingerprint_width(fingerprint: str) -> int | None:
+    """Components of the vectors of a recall view with this fingerprint; None: it is another's."""
+    _, _, width = fingerprint.rpartition("/")
+    return int(width) if width.isdigit() else None
+
+
 def open_former_recall(folder: Path, fingerprint: str) -> "Former[RecallView] | None":
     """
     Opens a recall view that was built with another fingerprint. One of another version can be

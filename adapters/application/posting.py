@@ -5,7 +5,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from memoriale.adapters.application.former_views import open_former_recall, recall_fingerprint
+from memoriale.adapters.application.former_views import (
+    fingerprint_width,
+    open_former_recall,
+    recall_fingerprint,
+)
 from memoriale.adapters.application.tenant_log import TenantLog
 from memoriale.adapters.embeddings.cache import EmbeddingCache
 from memoriale.adapters.embeddings.factory import make_embedder
@@ -25,7 +29,13 @@ FILLING_SECONDS: Final = 30.0
 """That an embedder has in one round of maintenance."""
 
 
-def make_view(name: str, folder: Path, log: TenantLog, settings: Settings) -> PostedView[Any]:
+def make_view(
+    name: str,
+    folder: Path,
+    log: TenantLog,
+    settings: Settings,
+    embedder: Embedder | None = None,
+) -> PostedView[Any]:
     """
     A view of a log.
 
@@ -34,12 +44,13 @@ def make_view(name: str, folder: Path, log: TenantLog, settings: Settings) -> Po
         folder: Its own folder.
         log: What it is posted from.
         settings: Which embedder, and where its vectors are cached.
+        embedder: Another one than the settings name.
 
     Raises:
         InputError: An unknown view.
     """
     if name == "recall":
-        return PostedView(_recall(log, settings), Generations(folder), log)
+        return PostedView(_recall(log, settings, embedder), Generations(folder), log)
     if name == "stats":
         return PostedView(_stats(), Generations(folder), log)
     raise InputError(
@@ -49,6 +60,12 @@ def make_view(name: str, folder: Path, log: TenantLog, settings: Settings) -> Po
         value=shown(name),
         allowed=["recall", "stats", "all"],
     )
+
+
+def view_width(views_folder: Path) -> int | None:
+    """Components of the vectors of a tenant's live recall view; None when there is none."""
+    live = Generations(views_folder / "recall").current()
+    return None if live is None else fingerprint_width(live.fingerprint)
 
 
 def configured_embedder(settings: Settings) -> Embedder:
@@ -66,14 +83,14 @@ def configured_embedder(settings: Settings) -> Embedder:
     )
 
 
-def _recall(log: TenantLog, settings: Settings) -> ViewKind[Any]:
+def _recall(log: TenantLog, settings: Settings, given: Embedder | None) -> ViewKind[Any]:
     from memoriale.adapters.embeddings.cached import CachedEmbedder, Limits
     from memoriale.projections.recall.reconciling import discrepancies, holds_rows_beyond, tidy
     from memoriale.projections.recall.view import VERSION, RecallView
 
     # Here, so that the time that a read waits for its view is not spent on importing.
     import_module("lancedb")
-    model = configured_embedder(settings)
+    model = configured_embedder(settings) if given is None else given
     cache = EmbeddingCache.of_log(settings.cache_folder, log.log_id)
     limits = Limits(model)
 

@@ -1,0 +1,221 @@
+"""Where a resource's memory lies in the ledger: on main, or on its own branch once forked."""
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from memoriale.adapters.application.branching import BranchView
+from memoriale.adapters.library.ledger import Ledger
+from memoriale.adapters.library.memory import Memory
+from memoriale.domain.errors import ConflictError, InputError, RefusedError
+from memoriale.domain.guards import Guard, NothingNew, StreamAt
+from memoriale.domain.keys import Subject
+from memoriale.domain.memory import Status
+from memoriale.domain.principal import Right
+from memoriale.domain.resources.limits import is_bookkeeping
+from memoriale.domain.resources.ref import ResourceRef
+from memoriale.domain.stores.semantic import SEMANTIC
+from memoriale.domain.stores.working import WORKING, working_key
+from memoriale.domain.text import check_tenant
+
+FORKED: Final = "__forked"
+"""Name of the branch that a resource's memory lies on once it was forked from another's."""
+KINDS: Final = (WORKING, SEMANTIC)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """
+    Where one resource's memory lies.
+
+    Args:
+        memory: A handle there.
+        guards: Under which a change may be stored there: on main, that the resource was not
+            forked meanwhile.
+    """
+
+    memory: Memory
+    guards: tuple[Guard, ...] = ()
+
+    @property
+    def owner(self) -> Subject:
+        """The resource with its team."""
+        owner = self.memory.principal.identity("resource")
+        assert owner is not None
+        return owner
+
+
+class Places:
+    """
+    Finds resources' memory in the ledger, by one look-up by key each time until it was forked.
+
+    Args:
+        ledger: The ledger, or what gives it when it is first needed.
+        tenant: Whose.
+        who: Further fields of the principal, as for ``Ledger.memory``: ``rights``, ``actor``,
+            ``actor_kind``, ``purpose``.
+    """
+
+    def __init__(
+        self, ledger: Ledger | Callable[[], Ledger], tenant: str, who: dict[str, Any]
+    ) -> None:
+        self.tenant = check_tenant(tenant)
+        self._ledger, self._who = ledger, who
+        self._forked: set[Hashable] = set()
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger, opened."""
+        return self._ledger if isinstance(self._ledger, Ledger) else self._ledger()
+
+    @property
+    def identity(self) -> Hashable:
+        """Equal for two that lie in the same log."""
+        return "ledger", self.ledger.tenant(self.tenant).log.log_id
+
+    def of(self, ref: ResourceRef, *, writing: bool = False) -> Place:
+        """
+        Where a resource's memory lies.
+
+        Args:
+            ref: The resource.
+            writing: Whether something is about to be stored there, so that it must be known.
+        """
+        if not isinstance(ref, ResourceRef):
+            raise InputError(
+                "ref must be a ResourceRef.",
+                code="bad_value",
+                field="ref",
+                value=type(ref).__name__,
+                allowed="a ResourceRef",
+            )
+        memory = self.ledger.memory(
+            tenant=self.tenant, resource=ref.resource_id, team=ref.team_id, **self._who
+        )
+        place = Place(memory)
+        services = memory.services
+        identities, branching = services.log.identities, services.branching
+        key = identities.key(place.owner) if writing else identities.find(place.owner)
+        if key is None:
+            return place
+        if key.pseudonym not in self._forked:
+            if branching.named(key, FORKED) is None:
+                return Place(memory, (StreamAt(branching.stream_of(key, FORKED), 0),))
+            self._forked.add(key.pseudonym)
+        return Place(Memory(services, memory.settings, memory.principal, FORKED))
+
+    def change(self, ref: ResourceRef, change: Callable[[Place], T]) -> T:
+        """
+        Changes a resource's memory where it lies, also when it was forked meanwhile.
+
+        Args:
+            ref: The resource.
+            change: What to do at a place; it stores under the place's guards.
+
+        Raises:
+            ConflictError: From the change.
+        """
+        place = self.of(ref, writing=True)
+        try:
+            return change(place)
+        except ConflictError:
+            after = self.of(ref, writing=True)
+            if after.memory.branch_name == place.memory.branch_name:
+                raise
+            return change(after)
+
+    def fork(self, parent: ResourceRef, child: ResourceRef) -> None:
+        """
+        Gives a resource without memories all that another has, in one append that copies
+        nothing. Rights: ``use`` and ``operate``.
+
+        Args:
+            parent: Whose.
+            child: Another resource of the same team.
+
+        Raises:
+            InputError: Both are the same.
+            RefusedError: The child is of another team.
+            ConflictError: The child has memories already.
+        """
+        if parent == child:
+            raise InputError(
+                f"{child.resource_id!r} cannot be forked from itself; name another resource.",
+                code="same_resource",
+                field="child",
+                value=child.resource_id,
+            )
+        if parent.team_id != child.team_id:
+            raise RefusedError(
+                "a resource's memory is forked within its team alone.",
+                code="another_team",
+                field="child.team_id",
+                value=child.team_id,
+                allowed=parent.team_id,
+            )
+        source, target = self.of(parent), self.of(child, writing=True)
+        memory = source.memory
+        memory.allow("fork", Right.USE, Right.OPERATE)
+        services = memory.services
+        at = services.log.head() - 1
+        guards = self._empty(child, target)
+        branch = memory.branch_view()
+        try:
+            services.branching.fork(
+                memory.principal, FORKED, branch, at, child=target.owner, guards=guards
+            )
+        except (ConflictError, InputError) as error:
+            if error.code in ("taken", ConflictError.default_code):
+                raise not_empty(child) from error
+            raise
+
+    def inherited(self, parent: ResourceRef, child: ResourceRef, kind: str) -> int:
+        """How many memories of a kind the child has as its branch left the parent's."""
+        place, source = self.of(child), self.of(parent)
+        memory = place.memory
+        memory.allow("inherited", Right.USE)
+        branch = memory.branch_view()
+        key = memory.services.log.identities.find(source.owner)
+        if key is None or branch.branch.parent_owner != key.pseudonym:
+            return 0
+        seen = memory.services.deciding.read(
+            memory.principal, branch, place.owner, (kind,), inherits=True
+        )
+        if seen is None:
+            return 0
+        current = [s for h in seen.inherited for s in h.of_kind(kind).current(seen.now)]
+        return sum(s.index <= branch.branch.at and not _is_kept_back(s) for s in current)
+
+    def _empty(self, child: ResourceRef, place: Place) -> tuple[Guard, ...]:
+        """That a resource has no memories now, as guards; bookkeeping does not count."""
+        memory = place.memory
+        services = memory.services
+        branch: BranchView = memory.branch_view()
+        seen = services.deciding.read(memory.principal, branch, place.owner, KINDS)
+        key = services.log.identities.key(place.owner)
+        if seen is None:
+            return tuple(NothingNew(key.pseudonym, kind, -1) for kind in KINDS)
+        if place.memory.branch_name == FORKED or any(
+            s.status is not Status.ERASED and not _is_kept_back(s)
+            for kind in KINDS
+            for s in seen.current(kind)
+        ):
+            raise not_empty(child)
+        return tuple(NothingNew(key.pseudonym, kind, seen.index) for kind in KINDS)
+
+
+def not_empty(child: ResourceRef) -> ConflictError:
+    """The error of a fork to a resource that has something."""
+    return ConflictError(
+        f"the resource {child.resource_id!r} has memories already; fork to a new one.",
+        code="not_empty",
+        field="child",
+        value=child.resource_id,
+        allowed="a resource without memories",
+    )
+
+
+def _is_kept_back(state: Any) -> bool:
+    key = working_key(state)
+    return key is not None and is_bookkeeping(key)
