@@ -43,6 +43,8 @@ if TYPE_CHECKING:
         SandboxHooks,
         create_memory_lifecycle_hooks,
     )
+    from memoriale.adapters.library.resources.ledger_semantic import LedgerSemanticMemory
+    from memoriale.adapters.library.resources.ledger_working import LedgerWorkingMemory
     from memoriale.adapters.library.resources.memory import ResourceMemory
     from memoriale.adapters.library.resources.snippet import build_context_snippet
     from memoriale.adapters.library.resources.tools import create_memory_tools
@@ -68,6 +70,10 @@ if TYPE_CHECKING:
     from memoriale.adapters.providers.in_memory import (
         InMemorySemanticMemoryProvider,
         InMemoryWorkingMemoryProvider,
+    )
+    from memoriale.adapters.providers.postgres import (
+        PostgresSemanticMemoryProvider,
+        PostgresWorkingMemoryProvider,
     )
     from memoriale.adapters.providers.sqlite.semantic import SQLiteSemanticMemoryProvider
     from memoriale.adapters.providers.sqlite.working import SQLiteWorkingMemoryProvider
@@ -212,6 +218,8 @@ __all__ = [
     "LearningsConfig",
     "Ledger",
     "LedgerGraph",
+    "LedgerSemanticMemory",
+    "LedgerWorkingMemory",
     "MemorialeError",
     "Memory",
     "MemoryAccessDeniedError",
@@ -229,6 +237,8 @@ __all__ = [
     "NewFact",
     "NewLearning",
     "NewProcedure",
+    "PostgresSemanticMemoryProvider",
+    "PostgresWorkingMemoryProvider",
     "Principal",
     "Procedure",
     "ProcedureMemory",
@@ -316,6 +326,8 @@ _BY_MODULE = {
     "memoriale.adapters.library.resources.memory": "ResourceMemory",
     "memoriale.adapters.library.resources.snippet": "build_context_snippet",
     "memoriale.adapters.library.resources.tools": "create_memory_tools",
+    "memoriale.adapters.library.resources.ledger_semantic": "LedgerSemanticMemory",
+    "memoriale.adapters.library.resources.ledger_working": "LedgerWorkingMemory",
     "memoriale.adapters.library.stores.config": "UnifiedMemoryConfig",
     "memoriale.adapters.library.stores.corrections": "CorrectionStore",
     "memoriale.adapters.library.stores.curated": "CuratorStores",
@@ -337,6 +349,9 @@ _BY_MODULE = {
     "memoriale.adapters.providers.embedding": "ModelEmbeddings load_embeddings",
     "memoriale.adapters.providers.in_memory": (
         "InMemorySemanticMemoryProvider InMemoryWorkingMemoryProvider"
+    ),
+    "memoriale.adapters.providers.postgres": (
+        "PostgresSemanticMemoryProvider PostgresWorkingMemoryProvider"
     ),
     "memoriale.adapters.providers.sqlite.semantic": "SQLiteSemanticMemoryProvider",
     "memoriale.adapters.providers.sqlite.working": "SQLiteWorkingMemoryProvider",
