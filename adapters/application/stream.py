@@ -1,15 +1,13 @@
 """The log as stored, for auditors and followers: columns, header, and bodies where allowed."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
-from eventsourcing.persistence import Subscription
-
+from memoriale.adapters.application.mapper import LedgerMapper
 from memoriale.adapters.application.presenting import as_json
 from memoriale.adapters.application.tenant_log import TenantLog
-from memoriale.adapters.postgres.recorder import LedgerNotification
 from memoriale.domain.events import RecordedEvent
 from memoriale.domain.record import COLUMNS, Row
 from memoriale.domain.values import parse_json_strictly
@@ -43,37 +41,6 @@ class LoggedEvent:
         return {**shown, "header": parse_json_strictly(self.row.header), **opened}
 
 
-class Following(Iterator[LoggedEvent]):
-    """
-    An endless iterator over the events of a log.
-
-    Args:
-        subscription: Gives them in order, and waits for them.
-        kinds: Only these kinds of memory; none means every event.
-        logged: Makes of a row what the caller sees.
-    """
-
-    def __init__(
-        self,
-        subscription: Subscription[Any],
-        kinds: Sequence[str],
-        logged: Callable[[Row], LoggedEvent],
-    ) -> None:
-        self._subscription, self._kinds, self._logged = subscription, frozenset(kinds), logged
-
-    def __next__(self) -> LoggedEvent:
-        for notification in self._subscription:
-            assert isinstance(notification, LedgerNotification)
-            row = notification.row
-            if not self._kinds or row.columns.kind in self._kinds:
-                return self._logged(row)
-        raise StopIteration
-
-    def close(self) -> None:
-        """Ends the iteration, also while another thread waits in it."""
-        self._subscription.stop()
-
-
 class Streaming:
     """Reads a log from any index on."""
 
@@ -87,24 +54,19 @@ class Streaming:
         stop = self._log.head()
         return islice(self._pages(after, stop, content), limit)
 
-    def follow(
-        self, *, after: int, topics: Sequence[str], kinds: Sequence[str], content: bool
-    ) -> "Following":
-        """What is recorded now and from now on."""
-        subscription = self._log.application.recorder.subscribe(gt=after + 1, topics=topics)
-        return Following(subscription, kinds, lambda row: self._logged([row], content)[0])
-
     def _pages(self, after: int, stop: int, content: bool) -> Iterator[LoggedEvent]:
         while after + 1 < stop:
             rows = self._log.reader.rows(after=after, stop=min(stop, after + 1 + PAGE))
-            yield from self._logged(rows, content)
+            yield from logged(self._log.mapper, rows, content)
             after += len(rows)
 
-    def _logged(self, rows: Sequence[Row], content: bool) -> list[LoggedEvent]:
-        if not content:
-            return [LoggedEvent(row) for row in rows]
-        events = self._log.mapper.decode(rows)
-        return [LoggedEvent(row, _body(e)) for row, e in zip(rows, events, strict=True)]
+
+def logged(mapper: LedgerMapper, rows: Sequence[Row], content: bool) -> list[LoggedEvent]:
+    """Rows as they are shown, with their bodies opened if they are to be."""
+    if not content:
+        return [LoggedEvent(row) for row in rows]
+    events = mapper.decode(rows)
+    return [LoggedEvent(row, _body(e)) for row, e in zip(rows, events, strict=True)]
 
 
 def _body(recorded: RecordedEvent) -> dict[str, Any] | None:

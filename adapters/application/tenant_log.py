@@ -2,8 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Final
+from functools import partial
+from threading import Event
+from typing import Final, Protocol
 from uuid import UUID
+from weakref import WeakSet
 
 from memoriale.adapters.application.identities import Identities
 from memoriale.adapters.application.mapper import LedgerMapper
@@ -12,7 +15,9 @@ from memoriale.adapters.postgres.append import Append
 from memoriale.adapters.postgres.application import LedgerApplication
 from memoriale.adapters.postgres.datastore import Datastore
 from memoriale.adapters.postgres.logs import open_log
+from memoriale.adapters.postgres.notifying import hints_of
 from memoriale.adapters.postgres.reading import LedgerReader
+from memoriale.adapters.postgres.recorder import LedgerRecorder
 from memoriale.adapters.postgres.roles import Role
 from memoriale.domain.envelope import parse_envelope, split_key_ids
 from memoriale.domain.errors import MemorialeError, UnavailableError
@@ -22,8 +27,18 @@ from memoriale.domain.keys import KeyStore
 from memoriale.domain.record import AppendReceipt, Row
 from memoriale.projections.view import Batch
 
+FOLLOWED: Final = "memory"
+"""The kind of log that is followed, so that others are told when it grows."""
 _LOOKED_AT: Final = 16
 """Last events whose keys tell whether the key store is the log's; some may be erased."""
+
+
+class Follower(Protocol):
+    """Follows a log until it is told to stop."""
+
+    def stop(self) -> None:
+        """Ends it; called from any thread."""
+        ...
 
 
 class TenantLog:
@@ -48,9 +63,14 @@ class TenantLog:
         self.mapper = LedgerMapper(self.sealer, self.log_id)
         self.application = LedgerApplication(datastore, self.log, mapper=self.mapper)
         self.reader = self.application.reader
+        self.recorder = LedgerRecorder(self.application.committer, self.reader)
         self._posting = LedgerReader(datastore, self.log, Role.PROJECT)
         self._store = store
         self._keys_fit = False
+        self._followers: WeakSet[Follower] = WeakSet()
+        self._hints = hints_of(datastore)
+        if kind == FOLLOWED:
+            self.application.committer.tell(partial(self._hints.tell, self.log_id))
 
     def require_its_keys(self) -> None:
         """
@@ -111,8 +131,26 @@ class TenantLog:
         """A number that changes with every key destroyed: then bodies read before tell too much."""
         return self._store.generation()
 
+    def follow(self, follower: "Follower", wakeup: Event) -> None:
+        """
+        Stops a follower when the log is closed, unless nobody refers to it any more.
+
+        Args:
+            follower: Who follows the log.
+            wakeup: Set when another process says that the log grew.
+        """
+        self._followers.add(follower)
+        self._hints.listen(self.log_id, wakeup)
+
+    def unfollow(self, follower: "Follower", wakeup: Event) -> None:
+        """Ends ``follow``. Called twice, or for somebody else, it does nothing."""
+        self._followers.discard(follower)
+        self._hints.forget(self.log_id, wakeup)
+
     def close(self) -> None:
-        """Waits for what is being written and lets go of the application."""
+        """Ends followers, waits for what is being written and lets go of the application."""
+        for follower in list(self._followers):
+            follower.stop()
         self.application.close()
 
 

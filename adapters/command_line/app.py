@@ -16,6 +16,7 @@ from memoriale.adapters.command_line import (
     merging,
     proofs,
     reading,
+    subscribing,
     transfer,
 )
 from memoriale.adapters.command_line.stores import (
@@ -52,6 +53,7 @@ for module in (
     memories,
     changes,
     reading,
+    subscribing,
     branches,
     merging,
     transfer,

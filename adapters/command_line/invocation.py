@@ -75,13 +75,14 @@ class Invocation:
         """The memory of a caller; what is wrong with the caller is found before anything opens."""
         from memoriale.domain.principal import Principal
 
-        whose = self._principal(caller)
+        whose = self.principal(caller)
         Principal(**whose)
         check_text("branch", branch)
         with self.ledger() as ledger:
             yield ledger.memory(**whose, branch=branch)
 
-    def _principal(self, caller: Caller) -> dict[str, Any]:
+    def principal(self, caller: Caller) -> dict[str, Any]:
+        """The fields of a caller, from the options and the settings."""
         given = {"namespace": caller.namespace, "purpose": caller.purpose}
         for name in _FROM_SETTINGS:
             option = getattr(caller, name)

@@ -9,6 +9,7 @@ from typer import Argument, Option, Typer
 
 from memoriale.adapters.command_line import options
 from memoriale.adapters.command_line.groups import grouped
+from memoriale.adapters.command_line.interrupts import told
 from memoriale.adapters.command_line.invocation import Invocation
 from memoriale.adapters.command_line.options import Caller, Common, OnBranch, Patience
 from memoriale.adapters.command_line.output import Output, Page
@@ -179,12 +180,17 @@ def log(
     run = Invocation(common)
     name = run.tenant(tenant)
     with run.ledger() as ledger:
-        read = ledger.subscribe if follow else ledger.events
-        events = read(tenant=name, after=after, content=content)
-        _print_log(run.output, islice(events, limit))
+        if not follow:
+            events = ledger.events(tenant=name, after=after, content=content)
+            print_log(run.output, islice(events, limit))
+            return
+        following = ledger.subscribe(tenant=name, after=after, content=content)
+        with following, told(following.end):
+            print_log(run.output, islice(following, limit))
 
 
-def _print_log(output: Output, events: "Iterable[LoggedEvent]") -> None:
+def print_log(output: Output, events: "Iterable[LoggedEvent]") -> None:
+    """Prints events, each at once, until there are no more or nobody reads them."""
     for event in events:
         output.line(event.as_dict(), partial(_log_line, event))
         if output.closed:

@@ -96,6 +96,7 @@ class AsyncMemory:
     context = awaited(Memory.context)
     get_tools = offering(Memory.get_tools)
     explain = awaited(Memory.explain)
+    subscribe = iterated(Memory.subscribe, endless=True)
 
     @property
     def facts(self) -> AsyncUserFacts:

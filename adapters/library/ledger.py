@@ -1,8 +1,9 @@
 """``Ledger``: an open installation, and the operator's and auditor's calls on it."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Unpack
+from uuid import UUID
 
 from memoriale.adapters.application.stream import LoggedEvent, Streaming
 from memoriale.adapters.composition import VIEW_NAMES, Tenant
@@ -10,6 +11,7 @@ from memoriale.adapters.library.access import LedgerAccess
 from memoriale.adapters.library.anchoring import Anchoring
 from memoriale.adapters.library.memory import Memory
 from memoriale.adapters.library.proving import Progress, named
+from memoriale.adapters.library.subscriptions import CallerFields, subscribed
 from memoriale.domain.access import GLOBAL_TENANT
 from memoriale.domain.branches import NO_LIMIT
 from memoriale.domain.errors import BehindError, InputError
@@ -18,6 +20,7 @@ from memoriale.domain.receipt import Receipt
 from memoriale.domain.values import check_seconds, check_whole
 
 if TYPE_CHECKING:
+    from memoriale.adapters.application.subscribing import Interrupted, Subscription
     from memoriale.adapters.library.jobs import LedgerJobs
     from memoriale.projections.reconcile import ReconcileReport
     from memoriale.projections.replay import ReplayReport
@@ -280,24 +283,40 @@ class Ledger(Anchoring):
         *,
         tenant: str,
         after: int = -1,
-        topics: Sequence[str] = (),
-        kinds: Sequence[str] = (),
+        topics: Collection[str] = (),
+        kinds: Collection[str] = (),
+        owner: str | tuple[str, str] | None = None,
+        keys: Collection[UUID | str] = (),
+        filter: Callable[[LoggedEvent], bool] | None = None,
         content: bool = False,
-    ) -> Iterator[LoggedEvent]:
+        on_interruption: "Interrupted | None" = None,
+        **caller: Unpack[CallerFields],
+    ) -> "Subscription":
         """
-        The memory log as stored, and then each event as it is recorded; never ends by itself.
+        The memory log from an index on, and then each event as it is recorded; never ends by
+        itself. Arguments and answer as for ``Memory.subscribe``.
 
         Args:
-            tenant: Whose.
-            after: Begin after this index.
-            topics: Only these topics.
-            kinds: Only these kinds of memory.
-            content: As for ``events``.
+            tenant: Whose log.
+            content: Without a caller: open the sealed bodies too (right ``content``).
+            **caller: ``user``, ``agent`` and so on as for ``memory``: then only what that
+                principal may see, with its content; right ``use``. Without one it is every event
+                as ``events`` gives it; right ``audit``.
         """
-        check_whole("after", after, -1, NO_LIMIT)
-        services = self._audited(tenant, content)
-        streaming = Streaming(services.log)
-        return streaming.follow(after=after, topics=topics, kinds=kinds, content=content)
+        return subscribed(
+            self,
+            self.memory,
+            caller,
+            tenant=tenant,
+            after=after,
+            content=content,
+            filter=filter,
+            on_interruption=on_interruption,
+            topics=topics,
+            kinds=kinds,
+            owner=owner,
+            keys=keys,
+        )
 
     def ahead(self, *, tenant: str) -> timedelta:
         """How far the log's last recorded time is ahead of the database clock. Right: ``use``."""

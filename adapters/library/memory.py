@@ -19,6 +19,7 @@ from memoriale.adapters.library.fields import (
 )
 from memoriale.adapters.library.looking import Looking
 from memoriale.adapters.library.merging import Merges
+from memoriale.adapters.library.subscriptions import Subscribing
 from memoriale.adapters.library.with_stores import WithStores
 from memoriale.domain import commands
 from memoriale.domain.access import Visibility
@@ -38,7 +39,7 @@ Answers = list[Receipt | MemorialeError]
 Branches = list[Branch]
 
 
-class Memory(Comparisons, Looking, Merges, WithStores):
+class Memory(Comparisons, Looking, Merges, Subscribing, WithStores):
     """
     A handle bound to one principal and one branch: cheap, immutable, safe to share between
     threads. Made by ``Ledger.memory``.

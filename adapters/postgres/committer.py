@@ -4,7 +4,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from copy import copy
 from queue import Empty, SimpleQueue
 from types import TracebackType
@@ -76,6 +76,7 @@ class Committer:
         self.used = False
         """Whether anything was handed in, so that there may be something to seal."""
         self._listeners: WeakSet[threading.Event] = WeakSet()
+        self._tell: Callable[[], None] | None = None
         self._closed = False
         self._start_anew()
         _committers.add(self)
@@ -134,6 +135,15 @@ class Committer:
             wakeup: Set, never cleared, by the committer.
         """
         self._listeners.add(wakeup)
+
+    def tell(self, told: Callable[[], None]) -> None:
+        """
+        Call something after each call that stored an append, when everybody has the answer.
+
+        Args:
+            told: Returns at once and raises nothing.
+        """
+        self._tell = told
 
     def close(self) -> None:
         """Store what was handed in, then stop. Calling it again does nothing."""
@@ -239,6 +249,8 @@ class Committer:
                 slot.give(answer)
         for wakeup in list(self._listeners):
             wakeup.set()
+        if self._tell is not None and any(_is_new(answer) for answer in answers):
+            self._tell()
         return again
 
     def _call(self, batch: list[_Slot]) -> list[Answer]:
@@ -270,6 +282,10 @@ class Committer:
                     raise _uncertain(str(error).partition("\n")[0]) from error
             time.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
+
+
+def _is_new(answer: Answer) -> bool:
+    return isinstance(answer, AppendReceipt) and answer.created
 
 
 def _uncertain(why: str) -> UnavailableError:

@@ -82,6 +82,7 @@ class Datastore:
         self.place: str = place_of(first)
         """Host, port and database, for messages; never a password."""
         self._closed = False
+        self._before_closing: list[Callable[[], None]] = []
         self._idle: dict[Role, list[Connection[TupleRow]]]
         self._idle_appenders: list[Connection[TupleRow]]
         self._start_anew()
@@ -267,8 +268,19 @@ class Datastore:
         with self._lent_reader(tenant, role, ask) as (_, found):
             return found
 
+    def before_closing(self, call: Callable[[], None]) -> None:
+        """
+        Call something when the datastore is closed, while it can still be used.
+
+        Args:
+            call: Lets go of connections that it was given.
+        """
+        self._before_closing.append(call)
+
     def close(self) -> None:
         """Close the idle connections of this process. Calling it again does nothing."""
+        for call in self._before_closing:
+            call()
         with self._lock:
             self._closed = True
             pools = [*self._idle.values(), self._idle_appenders]

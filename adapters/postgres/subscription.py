@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 BATCH: Final = 500
 """Events read at once."""
+BATCH_BYTES: Final = 4 * 1024 * 1024
+"""Of sealed states above which fewer events are read the next time."""
 
+_FIRST_BATCH: Final = 50
 _SHORTEST_PAUSE: Final = 0.01
 _LONGEST_PAUSE: Final = 1.0
 
@@ -25,8 +28,9 @@ class LedgerSubscription(Subscription[ApplicationRecorder]):
     An endless iterator over the notifications of a log.
 
     It asks the log, at most a second after an event was stored, and at once when this process
-    stored it. It reads contiguous indices of committed appends, so it neither skips an event
-    nor sees part of an append. An event that is missing ends it with an error.
+    stored it or ``wakeup`` is set. It reads contiguous indices of committed appends, so it
+    neither skips an event nor sees part of an append. An event that is missing ends it with an
+    error. It reads on when all that it read was taken, so a slow reader slows the reading.
 
     Args:
         recorder: The recorder of the log.
@@ -41,13 +45,19 @@ class LedgerSubscription(Subscription[ApplicationRecorder]):
         self._ledger = recorder
         self._wanted = frozenset(topics)
         self._ready: deque[Notification] = deque()
-        self._wakeup = threading.Event()
-        recorder.committer.listen(self._wakeup)
+        self._limit = _FIRST_BATCH
+        self.wakeup = threading.Event()
+        """Whoever knows that the log grew may set it."""
+        recorder.committer.listen(self.wakeup)
 
     def stop(self) -> None:
         """End the iteration, also while another thread waits in it."""
         super().stop()
-        self._wakeup.set()
+        self.wakeup.set()
+
+    def end(self) -> None:
+        """The same within a second; takes no lock, so signal handlers may call it."""
+        self._has_been_stopped = True
 
     def __next__(self) -> Notification:
         """
@@ -56,21 +66,39 @@ class LedgerSubscription(Subscription[ApplicationRecorder]):
         Raises:
             UnavailableError: An event is missing (``hole``) or the database cannot be used.
         """
+        while not self._ready:
+            if not (found := self.batch()):
+                raise StopIteration
+            self._ready.extend(
+                event for event in found if not self._wanted or event.topic in self._wanted
+            )
+        if self._has_been_stopped:
+            raise StopIteration
+        return self._ready.popleft()
+
+    def batch(self) -> Sequence[Notification]:
+        """
+        The next notifications of all topics; waits for one, and is empty once stopped.
+
+        Raises:
+            UnavailableError: As ``__next__``; asked again it goes on where it was.
+        """
         pause = _SHORTEST_PAUSE
         while not self._has_been_stopped:
-            if self._ready:
-                return self._ready.popleft()
             # Cleared before reading: what is stored after the read sets it again.
-            self._wakeup.clear()
-            if not self._has_been_stopped and not self._pull():
-                self._wakeup.wait(pause)
-                pause = min(pause * 2, _LONGEST_PAUSE)
-        raise StopIteration
+            self.wakeup.clear()
+            if self._has_been_stopped:
+                break
+            if found := self._pull():
+                return found
+            self.wakeup.wait(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE)
+        return ()
 
-    def _pull(self) -> bool:
+    def _pull(self) -> Sequence[Notification]:
         try:
             found = self._ledger.select_notifications(
-                self._last_notification_id or 0, BATCH, inclusive_of_start=False
+                self._last_notification_id or 0, self._limit, inclusive_of_start=False
             )
         except UnavailableError as error:
             if error.code == HOLE:
@@ -78,7 +106,7 @@ class LedgerSubscription(Subscription[ApplicationRecorder]):
             raise
         if found:
             self._last_notification_id = found[-1].id
-        self._ready.extend(
-            event for event in found if not self._wanted or event.topic in self._wanted
-        )
-        return bool(found)
+            size = sum(len(event.state) for event in found)
+            fits = size <= BATCH_BYTES
+            self._limit = min(self._limit * 2, BATCH) if fits else max(self._limit // 4, 1)
+        return found

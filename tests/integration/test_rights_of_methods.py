@@ -136,7 +136,14 @@ CALLS: Final = [
     call("Ledger.ahead", lambda p: p.ledger.ahead(tenant=p.tenant), USE),
     call("Ledger.events", lambda p: p.ledger.events(tenant=p.tenant), AUDIT),
     call("Ledger.events", lambda p: p.ledger.events(tenant=p.tenant, content=True), AUDIT, CONTENT),
+    call("Memory.subscribe", lambda p: p.alice.subscribe(), USE),
+    call("Memory.subscribe", lambda p: p.alice.subscribe(all_owners=True), AUDIT),
     call("Ledger.subscribe", lambda p: p.ledger.subscribe(tenant=p.tenant), AUDIT),
+    call(
+        "Ledger.subscribe",
+        lambda p: p.ledger.subscribe(tenant=p.tenant, user=p.alice.principal.user),
+        USE,
+    ),
     call(
         "Ledger.subscribe",
         lambda p: p.ledger.subscribe(tenant=p.tenant, content=True),

@@ -1,0 +1,1 @@
+"""Operations with handles, and the events that processes share."""
