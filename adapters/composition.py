@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from memoriale.adapters.application.recalling import Recalling
     from memoriale.adapters.embedded.server import EmbeddedServer
     from memoriale.adapters.embeddings.cache import EmbeddingCache
+    from memoriale.adapters.embeddings.cached import CachedEmbedder
     from memoriale.adapters.sealing.publisher import Publisher
     from memoriale.adapters.sealing.sealing import Sealing
     from memoriale.projections.embedding import Embedder
@@ -312,10 +313,31 @@ class Tenant(BranchServices):
         from memoriale.adapters.application.posting import make_view
 
         self.log.require_its_keys()
-        folder, shared = self.views_folder / name, self._shared
+        folder, settings = self.views_folder / name, self._shared.settings
         return self._once(
             f"view {name}",
-            lambda: make_view(name, folder, self.log, shared.settings, shared.embedder),
+            lambda: make_view(name, folder, self.log, settings, self._embedding_model),
+        )
+
+    @property
+    def embedder(self) -> "CachedEmbedder":
+        """The embedder of the settings, over the cache of the memory log."""
+        from memoriale.adapters.embeddings.cached import CachedEmbedder
+
+        self.log.require_its_keys()
+        return self._once(
+            "embedder",
+            lambda: CachedEmbedder(
+                self._embedding_model(), self.embedding_cache, self.log.identities
+            ),
+        )
+
+    def _embedding_model(self) -> "Embedder":
+        from memoriale.adapters.application.posting import configured_embedder
+
+        shared = self._shared
+        return self._once(
+            "embedding model", lambda: shared.embedder or configured_embedder(shared.settings)
         )
 
     @property
@@ -374,42 +396,3 @@ class Tenant(BranchServices):
     def _open(self, kind: str) -> TenantLog:
         shared = self._shared
         return TenantLog(shared.datastore, shared.keys, self.name, kind)
-
-
-class Tenants:
-    """The tenants that a process has touched."""
-
-    def __init__(self, infrastructure: Infrastructure) -> None:
-        self._infrastructure = infrastructure
-        self._lock = RLock()
-        self._open: dict[str, Tenant] = {}
-        self.shared = GlobalMemories.of(
-            infrastructure.datastore, infrastructure.keys, lambda: self.get(GLOBAL_TENANT)
-        )
-        self.written: list[TenantLog] = []
-        """Logs that were written to, known when all is closed."""
-
-    def get(self, name: str) -> Tenant:
-        """The services of a tenant whose name was checked."""
-        with self._lock:
-            if name not in self._open:
-                self._open[name] = Tenant(self._infrastructure, name, self.shared)
-            return self._open[name]
-
-    def names(self) -> list[str]:
-        """Tenants touched so far."""
-        with self._lock:
-            return list(self._open)
-
-    def close(self) -> None:
-        """Closes them all."""
-        with self._lock:
-            opened = list(self._open.values())
-            self._open.clear()
-            with ExitStack() as closing:
-                # Called last, whatever a tenant raises.
-                closing.callback(
-                    lambda: self.written.extend(log for t in opened for log in t.written)
-                )
-                for tenant in opened:
-                    closing.callback(tenant.close)

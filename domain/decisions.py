@@ -32,6 +32,9 @@ from memoriale.domain.events import (
     Reinstated,
     Remembered,
     RememberedBody,
+    Restated,
+    RestatedBody,
+    RestatedHeader,
     SourceTier,
 )
 from memoriale.domain.memory import MemoryState, Status
@@ -176,6 +179,29 @@ def decide_replace(
     header = _content_header(command, aspect)
     body = CorrectedBody(payload=payload_of(command), reason=command.reason)
     return draft_change(state, Corrected(header=header, body=body), stamp, branch, stream_id)
+
+
+def decide_restate(
+    command: Remember,
+    similarity: float | None,
+    state: MemoryState,
+    stamp: Stamp,
+    branch: UUID,
+    stream_id: UUID,
+) -> Draft:
+    """
+    The event that says a memory again; its aspect stays.
+
+    Raises:
+        InputError: The memory is not current.
+    """
+    require_current(state)
+    header = RestatedHeader(
+        **_content_header(command, state.aspect).model_dump(),
+        similarity=None if similarity is None else thousandths(similarity),
+    )
+    body = RestatedBody(payload=payload_of(command), tags=command.tags, reason=command.reason)
+    return draft_change(state, Restated(header=header, body=body), stamp, branch, stream_id)
 
 
 def decide_amend(

@@ -15,6 +15,7 @@ from memoriale.domain.events import (
     RecordedEvent,
     Reinstated,
     Remembered,
+    Restated,
 )
 from memoriale.domain.memory import MemoryState, Status, project_memory
 from memoriale.domain.slices import on_lineage
@@ -106,8 +107,8 @@ def memory_changes(
     if not new or after is None or after.status is Status.ERASED:
         return []
     found = []
-    for difference, (cause, differs) in _RULES.items():
-        causes = [recorded for recorded in new if isinstance(recorded.event, cause)]
+    for difference, (topics, differs) in _RULES.items():
+        causes = [recorded for recorded in new if isinstance(recorded.event, topics)]
         if causes and differs(before, after):
             found.append(MemoryChange(difference, before, after, causes[-1]))
     return found
@@ -144,10 +145,11 @@ def _amendable(state: MemoryState) -> tuple[object, ...]:
 
 
 _Differs = Callable[[MemoryState | None, MemoryState], bool]
-_RULES: Final[dict[Difference, tuple[type[Event], _Differs]]] = {
-    Difference.ADDED: (Remembered, _added),
-    Difference.CORRECTED: (Corrected, _corrected),
-    Difference.AMENDED: (Amended, _amended),
-    Difference.INVALIDATED: (Invalidated, _invalidated),
-    Difference.REINSTATED: (Reinstated, _reinstated),
+_Causes = tuple[type[Event], ...]
+_RULES: Final[dict[Difference, tuple[_Causes, _Differs]]] = {
+    Difference.ADDED: ((Remembered,), _added),
+    Difference.CORRECTED: ((Corrected, Restated), _corrected),
+    Difference.AMENDED: ((Amended, Restated), _amended),
+    Difference.INVALIDATED: ((Invalidated,), _invalidated),
+    Difference.REINSTATED: ((Reinstated,), _reinstated),
 }

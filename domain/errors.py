@@ -9,8 +9,11 @@ MemorialeError
 │   ├── MissingRightError
 │   └── MemoryAccessDeniedError  the team's memory is closed to the caller
 ├── ConflictError         somebody else was first; try again           (exit code 4)
+│   ├── JobEndedError     the job was cancelled or taken over; leave it
+│   └── OperationCancelledError  it was cancelled and has no result
 ├── IncompleteError       nothing wrong was found, but not all checked (exit code 6)
 └── UnavailableError      database, model or file; wait and try again  (exit code 5)
+    ├── OperationError    an operation failed for good; ask for it once more
     ├── CorruptViewError  the view is damaged; it is rebuilt from the log
     └── BehindError       a view did not catch up in the time allowed
 """
@@ -149,6 +152,18 @@ class ConflictError(MemorialeError):
     default_code = "conflict"
 
 
+class JobEndedError(ConflictError):
+    """The job that this was done for was cancelled or taken over. Nothing was stored."""
+
+    default_code = "job_ended"
+
+
+class OperationCancelledError(ConflictError):
+    """An operation was cancelled, so it has no result. What it had not stored is not stored."""
+
+    default_code = "cancelled"
+
+
 class IncompleteError(MemorialeError):
     """Nothing wrong was found, but part of what was asked for could not be shown yet."""
 
@@ -164,6 +179,18 @@ class UnavailableError(MemorialeError):
     default_code = "unavailable"
     retry_after = 0.0
     """Seconds that whoever failed asks to be left alone; 0 if it did not say."""
+    for_good: ClassVar[bool] = False
+    """Whether it was tried as often as was asked, so that only a person tries again."""
+
+
+class OperationError(UnavailableError):
+    """
+    An operation failed for good: what it was given is kept, and it may be asked for once more.
+    ``code`` and ``message`` say why. It is not tried again by itself: a person looks at it.
+    """
+
+    for_good = True
+    default_code = "errored"
 
 
 class CorruptViewError(UnavailableError):

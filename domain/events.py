@@ -129,6 +129,30 @@ class Corrected(Event):
     body: CorrectedBody | None
 
 
+class RestatedHeader(ContentHeader):
+    """
+    What a restatement says in clear; ``similarity`` is the cosine of both texts, and None for
+    texts that differ in case and white space alone.
+    """
+
+    similarity: Thousandths | None = None
+
+
+class RestatedBody(Body):
+    """The words of the restatement, and every tag that the memory has from here on."""
+
+    payload: AnyPayload
+    tags: tuple[str, ...] | None = None
+
+
+class Restated(Event):
+    """The same was said again, maybe in other words; the earlier words stay in history."""
+
+    TOPIC: ClassVar[str] = "memory.restated"
+    header: RestatedHeader
+    body: RestatedBody | None
+
+
 class AmendedHeader(Header):
     """Which fields changed; numbers in clear, text in the body, times in the columns."""
 
@@ -324,6 +348,7 @@ class SettingChanged(Event):
 EVENT_TYPES: Final[tuple[type[Event], ...]] = (
     Remembered,
     Corrected,
+    Restated,
     Amended,
     Invalidated,
     Reinstated,

@@ -153,6 +153,7 @@ class Job:
         attempts: Attempts begun since it was last asked for.
         requested_at: When it was asked for.
         changed_at: When its last event was recorded.
+        started_at: When its last attempt began.
         next_try: When it is tried again after a failure, at the earliest.
         error: Code of the last failure.
         reason: What the last failure said.
@@ -171,6 +172,7 @@ class Job:
     attempts: int = 0
     requested_at: datetime
     changed_at: datetime
+    started_at: datetime | None = None
     next_try: datetime | None = None
     error: str | None = None
     reason: str | None = None
@@ -223,7 +225,7 @@ def _evolve(job: Job | None, recorded: RecordedEvent) -> Job | None:
         return None
     job = replace(job, columns=columns, index=recorded.index, changed_at=at, next_try=None)
     if isinstance(event, JobStarted):
-        return replace(job, status=JobStatus.ACTIVE, attempts=event.header.attempt)
+        return replace(job, status=JobStatus.ACTIVE, attempts=event.header.attempt, started_at=at)
     if isinstance(event, JobCompleted):
         result = {} if event.body is None else dict(event.body.result)
         calls = job.model_calls + event.header.model_calls

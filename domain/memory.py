@@ -16,6 +16,7 @@ from memoriale.domain.events import (
     RecordedEvent,
     Reinstated,
     Remembered,
+    Restated,
     SourceTier,
 )
 from memoriale.domain.payloads import AnyPayload
@@ -165,6 +166,20 @@ def _corrected(state: MemoryState, event: Corrected, columns: Columns) -> Memory
     )
 
 
+def _restated(state: MemoryState, event: Restated, columns: Columns) -> MemoryState:
+    if event.body is None:
+        return _erased(state)
+    header, tags = event.header, event.body.tags
+    return replace(
+        state,
+        payload=event.body.payload,
+        importance=state.importance if header.importance is None else header.importance,
+        confidence=state.confidence if header.confidence is None else header.confidence,
+        source_tier=header.source_tier or state.source_tier,
+        tags=state.tags if tags is None else tags,
+    )
+
+
 def _amended(state: MemoryState, event: Amended, columns: Columns) -> MemoryState:
     if event.body is None:
         return _erased(state)
@@ -217,6 +232,7 @@ def _carried(own: Columns, last: Columns) -> Columns:
 
 _CHANGES: Final[dict[type[Event], Callable[[MemoryState, Any, Columns], MemoryState]]] = {
     Corrected: _corrected,
+    Restated: _restated,
     Amended: _amended,
     Invalidated: _invalidated,
     Reinstated: _reinstated,

@@ -85,6 +85,19 @@ class Replace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Restate:
+    """
+    A current memory was said again: the words and payload of ``command``, and its tags, which are
+    all that the memory has from then on. ``similarity`` is the cosine (0..1) of both texts; None
+    where they are the same text.
+    """
+
+    memory_id: UUID
+    command: Remember
+    similarity: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Adjust:
     """Other importance, tags, metadata or spans for a current memory."""
 
@@ -123,6 +136,6 @@ class Ask:
     job_id: UUID = field(default_factory=uuid4)
 
 
-Step = Make | Replace | Adjust | End | Revive | Ask
+Step = Make | Replace | Restate | Adjust | End | Revive | Ask
 Decision = Callable[[Slice], Sequence[Step]]
 """From what there is to what shall change. It is called again when others were faster."""

@@ -28,6 +28,7 @@ from memoriale.domain.events import (
     Recalled,
     RecordedEvent,
     Reinstated,
+    Restated,
 )
 from memoriale.domain.keys import PERSON_TYPES, Subject
 from memoriale.domain.principal import Principal
@@ -306,7 +307,8 @@ def _by_memory(changes: Sequence[Change]) -> dict[UUID, list[Change]]:
 def _is_current(since: Sequence[Change]) -> bool:
     topics = [change.topic for change in since]
     ends = [topic for topic in topics if topic in (Invalidated.TOPIC, Reinstated.TOPIC)]
-    return Corrected.TOPIC not in topics and ends[-1:] != [Invalidated.TOPIC]
+    replaced = {Corrected.TOPIC, Restated.TOPIC} & {*topics}
+    return not replaced and ends[-1:] != [Invalidated.TOPIC]
 
 
 def _last(since: Sequence[Change]) -> dict[str, Any] | None:

@@ -23,9 +23,9 @@ from memoriale.adapters.application.tenant_log import TenantLog
 from memoriale.adapters.keys import tags
 from memoriale.adapters.postgres.repeats import stored_before
 from memoriale.domain.branches import NO_LIMIT
-from memoriale.domain.errors import ConflictError
+from memoriale.domain.errors import ConflictError, JobEndedError
 from memoriale.domain.events import Invalidated, NewEvent
-from memoriale.domain.guards import Guard, NothingNew
+from memoriale.domain.guards import Guard, NothingNew, StreamAt
 from memoriale.domain.holds import (
     HELD_REASONS,
     HOLD_KIND,
@@ -33,7 +33,7 @@ from memoriale.domain.holds import (
     no_new_hold,
     refuse_if_held,
 )
-from memoriale.domain.jobs import EffectKey, JobRequested
+from memoriale.domain.jobs import EffectKey, JobCompleted, JobRequested
 from memoriale.domain.keys import PersonKey, Subject
 from memoriale.domain.memory import MemoryState
 from memoriale.domain.principal import Principal, Right
@@ -42,6 +42,8 @@ from memoriale.domain.steps import Decision, End, Slice, Step
 
 MAX_ATTEMPTS: Final = 64
 _PAUSE_SECONDS: Final = 0.002
+
+Closing = Callable[[Sequence[Step]], NewEvent]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +61,9 @@ class Request:
         guards: Further conditions under which what it decides may be stored.
         correlation_id: What the events belong to.
         causation_id: The event that made the caller ask.
+        job: The stream of the job that this is done for, as its attempt began; when it has gone
+            on since, because the job was cancelled or taken over, nothing is stored.
+        closing: Makes the event that ends that job, from the steps that are stored with it.
     """
 
     command: str
@@ -69,6 +74,8 @@ class Request:
     guards: tuple[Guard, ...] = ()
     correlation_id: UUID | None = None
     causation_id: UUID | None = None
+    job: StreamAt | None = None
+    closing: Closing | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +99,7 @@ class Decided:
     def made(self) -> list[UUID]:
         """The memories that are current through it: made, replaced or made current again."""
         last = dict(self.events)
-        other = (Invalidated.TOPIC, JobRequested.TOPIC)
+        other = (Invalidated.TOPIC, JobRequested.TOPIC, JobCompleted.TOPIC)
         return [memory_id for memory_id, topic in last.items() if topic not in other]
 
     def ended(self) -> list[UUID]:
@@ -181,6 +188,7 @@ class Deciding:
             RefusedError: Held, or the branch holds another owner's memories.
             MissingRightError: Somebody else's memories, without the right ``review``.
             ConflictError: Others kept changing them.
+            JobEndedError: The job that this is done for was cancelled or taken over.
             UnavailableError: The database cannot be reached.
         """
         own = {*principal.owners(), Subject("tenant", principal.tenant)}
@@ -206,6 +214,7 @@ class Deciding:
                 if receipt.created:
                     return _decided(planned, receipt)
             except ConflictError:
+                self._require_going_on(request.job)
                 if attempt == MAX_ATTEMPTS - 1:
                     raise
                 time.sleep(random.uniform(0, _PAUSE_SECONDS * (attempt + 1)))
@@ -271,6 +280,10 @@ class Deciding:
         ]
         guards += self._check_holds(owner.pseudonym, steps, seen.index)
         guards += request.guards
+        if request.job is not None:
+            guards.append(request.job)
+        if request.closing is not None:
+            events.append(request.closing(steps))
         columns = replace(
             events[0].columns,
             request_tag=marks.request_tag,
@@ -303,6 +316,16 @@ class Deciding:
             recorded_at=rows[-1].recorded.recorded_at,
             created=False,
         )
+
+    def _require_going_on(self, job: StreamAt | None) -> None:
+        if job is None:
+            return
+        if self._log.reader.stream(job.stream_id, gt=job.version, limit=1):
+            raise JobEndedError(
+                f"job {job.stream_id} was cancelled or taken over meanwhile; nothing was stored.",
+                field="job_id",
+                value=str(job.stream_id),
+            )
 
     def _check_holds(self, owner: UUID, steps: Sequence[Step], index: int) -> list[Guard]:
         ended = [s for s in steps if isinstance(s, End) and s.because in HELD_REASONS]

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from math import ceil
@@ -17,10 +18,12 @@ from memoriale.adapters.postgres.locks import AdvisoryLocks, job_key
 from memoriale.domain.errors import (
     ConflictError,
     InputError,
+    JobEndedError,
     MemorialeError,
     UnavailableError,
 )
 from memoriale.domain.events import Body, Event, Header, NewEvent
+from memoriale.domain.guards import StreamAt
 from memoriale.domain.jobs import (
     LONGEST_REST,
     MOST_ATTEMPTS,
@@ -64,10 +67,17 @@ class Work:
     principal: Principal
     branch: BranchView
     model_calls: int = 0
+    completed: bool = False
+    """Whether the handler stored the job's completion with its effects."""
 
     def key(self, effect: str) -> EffectKey:
         """The idempotency key of an effect: however often the job runs, it is stored once."""
         return EffectKey(f"job:{self.job.id}:{effect}")
+
+    @property
+    def guard(self) -> StreamAt:
+        """Holds while nothing happened to the job since this attempt began."""
+        return StreamAt(self.job.id, self.job.columns.stream_version)
 
 
 Handler = Callable[[Work], Mapping[str, Any]]
@@ -140,6 +150,10 @@ class Jobs:
         principal = self._acting(job)
         return Work(job, principal, self._branch(job, principal)), started[-1]
 
+    def has_gone_on(self, guard: StreamAt) -> bool:
+        """Whether something happened to a job since: it was cancelled or taken over."""
+        return bool(self._log.reader.stream(guard.stream_id, gt=guard.version, limit=1))
+
     def open(self) -> list[Job]:
         """The jobs that are still to be done, those asked for first at the front."""
         with self._lock:
@@ -157,17 +171,23 @@ class Jobs:
 
     def cancel(self, principal: Principal, job_id: UUID, reason: str | None = None) -> Job:
         """
-        Ends a job that is still to be done. An attempt that runs is not interrupted, but its
-        result is not recorded.
+        Ends a job that is still to be done. An attempt that runs is not interrupted, but from
+        now on nothing of it is stored: what it stores is guarded by its place in this stream.
 
         Raises:
             InputError: It has ended already, or there is none.
         """
-        job = self.get(job_id)
-        if job.status not in OPEN:
-            raise _cannot("cancelled", job, sorted(status.value for status in OPEN))
-        self._append(principal, job, JobCancelled(header=Header(), body=Body(reason=reason)))
-        return self.get(job_id)
+        event = JobCancelled(header=Header(), body=Body(reason=reason))
+        while True:
+            job = self.get(job_id)
+            if job.status not in OPEN:
+                raise _cannot("cancelled", job, sorted(status.value for status in OPEN))
+            try:
+                self._append(principal, job, event)
+            except ConflictError:
+                # It began, failed or ended just then: look how it stands now.
+                continue
+            return self.get(job_id)
 
     def retry(self, principal: Principal, job_id: UUID) -> Job:
         """
@@ -191,6 +211,7 @@ class Jobs:
         *,
         limit: int | None = None,
         only: Callable[[Job], bool] = lambda job: True,
+        locks: AdvisoryLocks | None = None,
     ) -> list[Job]:
         """
         Works on the jobs that are due, one after the other. A job that another process works on
@@ -200,21 +221,27 @@ class Jobs:
             handlers: What to do by type of job; a job of another type is left alone.
             limit: How many at most.
             only: Which of them.
+            locks: Those of a thread that does so all the time; default: made for this call.
 
         Returns:
             The jobs that were worked on, as they stand now.
         """
         done: list[Job] = []
         now = self._clock()
-        with AdvisoryLocks(self._datastore) as locks:
+        with ExitStack() as closing:
+            held = locks or closing.enter_context(self.locks())
             for job in self.open():
                 if limit is not None and len(done) == limit:
                     break
                 if job.type not in handlers or not job.due(now) or not only(job):
                     continue
-                worked = self._claimed(job.id, handlers[job.type], locks, now)
+                worked = self._claimed(job.id, handlers[job.type], held, now)
                 done += [] if worked is None else [worked]
         return done
+
+    def locks(self) -> AdvisoryLocks:
+        """Locks on jobs, for one thread."""
+        return AdvisoryLocks(self._datastore)
 
     def newest(self, *, limit: int = 50, status: JobStatus | None = None) -> list[Job]:
         """
@@ -256,7 +283,7 @@ class Jobs:
             self._attempt(job, handler)
             return self.get(job_id)
         except ConflictError:
-            # Somebody cancelled it meanwhile.
+            # Somebody cancelled it or took it over meanwhile, or it is left to others.
             return None
         finally:
             locks.release(key)
@@ -270,23 +297,33 @@ class Jobs:
         work = Work(job, principal, self._branch(job, principal))
         try:
             result = dict(handler(work))
+        except JobEndedError:
+            # Cancelled, taken over, or left by who stops working: there is nothing to record.
+            raise
         except Exception as error:
             self._append(principal, job, self._failure(job, work, attempt, error))
             return
-        header = JobCompletedHeader(attempt=attempt, model_calls=work.model_calls)
-        event = JobCompleted(header=header, body=JobCompletedBody(result=result))
-        self._append(principal, job, event)
+        if not work.completed:
+            self._log.save([self.completion(work, result)])
+
+    def completion(self, work: Work, result: Mapping[str, Any]) -> NewEvent:
+        """The event that ends a job as done, for handlers that store it with their effects."""
+        header = JobCompletedHeader(attempt=work.job.attempts + 1, model_calls=work.model_calls)
+        event = JobCompleted(header=header, body=JobCompletedBody(result=dict(result)))
+        return self._next(work.principal, work.job, event)
 
     def _failure(self, job: Job, work: Work, attempt: int, error: Exception) -> JobFailed:
         known = error if isinstance(error, MemorialeError) else None
         if known is None:
             _log.error("job %s of type %s failed", job.id, job.type, exc_info=error)
-        rest = known.retry_after if isinstance(known, UnavailableError) else 0.0
+        away = known if isinstance(known, UnavailableError) else None
+        rest = 0.0 if away is None else away.retry_after
+        for_good = away is not None and away.for_good
         header = JobFailedHeader(
             attempt=attempt,
             model_calls=work.model_calls,
             error="internal" if known is None else known.code,
-            final=attempt >= MOST_ATTEMPTS or not (known is None or known.retry),
+            final=attempt >= MOST_ATTEMPTS or for_good or not (known is None or known.retry),
             retry_after=ceil(min(rest, LONGEST_REST.total_seconds())),
         )
         told = type(error).__name__ if known is None else known.message
@@ -300,6 +337,11 @@ class Jobs:
         return self._branching.by_id(principal, job.columns.branch)
 
     def _append(self, principal: Principal, job: Job, event: Event) -> Job:
+        new = self._next(principal, job, event)
+        self._log.save([new])
+        return replace(job, columns=new.columns)
+
+    def _next(self, principal: Principal, job: Job, event: Event) -> NewEvent:
         identities = self._log.identities
         (owner,) = identities.by_pseudonyms([job.columns.owner])
         stamp = identities.stamp(principal, job.columns.correlation_id, None)
@@ -314,8 +356,7 @@ class Jobs:
             content_tag=None,
             idempotency_tag=None,
         )
-        self._log.save([NewEvent(event, columns, (owner,))])
-        return replace(job, columns=columns)
+        return NewEvent(event, columns, (owner,))
 
 
 def _cannot(what: str, job: Job, allowed: list[str]) -> InputError:

@@ -1,5 +1,6 @@
 """Which views there are, and how each is made from a tenant's memory log."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -34,7 +35,7 @@ def make_view(
     folder: Path,
     log: TenantLog,
     settings: Settings,
-    embedder: Embedder | None = None,
+    model: Callable[[], Embedder] | None = None,
 ) -> PostedView[Any]:
     """
     A view of a log.
@@ -44,13 +45,14 @@ def make_view(
         folder: Its own folder.
         log: What it is posted from.
         settings: Which embedder, and where its vectors are cached.
-        embedder: Another one than the settings name.
+        model: Gives that embedder, where it has been made already.
 
     Raises:
         InputError: An unknown view.
     """
     if name == "recall":
-        return PostedView(_recall(log, settings, embedder), Generations(folder), log)
+        kind = _recall(log, settings, model or (lambda: configured_embedder(settings)))
+        return PostedView(kind, Generations(folder), log)
     if name == "stats":
         return PostedView(_stats(), Generations(folder), log)
     raise InputError(
@@ -83,14 +85,14 @@ def configured_embedder(settings: Settings) -> Embedder:
     )
 
 
-def _recall(log: TenantLog, settings: Settings, given: Embedder | None) -> ViewKind[Any]:
+def _recall(log: TenantLog, settings: Settings, make: Callable[[], Embedder]) -> ViewKind[Any]:
     from memoriale.adapters.embeddings.cached import CachedEmbedder, Limits
     from memoriale.projections.recall.reconciling import discrepancies, holds_rows_beyond, tidy
     from memoriale.projections.recall.view import VERSION, RecallView
 
     # Here, so that the time that a read waits for its view is not spent on importing.
     import_module("lancedb")
-    model = configured_embedder(settings) if given is None else given
+    model = make()
     cache = EmbeddingCache.of_log(settings.cache_folder, log.log_id)
     limits = Limits(model)
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
+from uuid import UUID
 
 from memoriale.adapters.application.reading import AsOf, pin_text
 from memoriale.domain.errors import InputError
@@ -29,6 +30,10 @@ class Question:
     kinds: tuple[str, ...] = ()
     namespace: str | None = None
     tags: tuple[str, ...] = ()
+    owner: UUID | None = None
+    """Pseudonym of whose memories alone are wanted; for surfaces of this package."""
+    agent: UUID | None = None
+    """Pseudonym of the agent that they were recorded through; likewise."""
     min_score: float | None = None
     min_rank_score: float | None = None
     as_of: AsOf = None

@@ -285,6 +285,8 @@ class Recalling:
             kinds=question.kinds,
             namespaces=_namespaces(self._log, question.namespace),
             tags=question.tags,
+            owner=question.owner,
+            agent=question.agent,
             min_score=question.min_score,
             min_rank_score=question.min_rank_score,
             rank=question.rank,

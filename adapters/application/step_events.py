@@ -16,6 +16,7 @@ from memoriale.domain.decisions import (
     decide_reinstate,
     decide_remember,
     decide_replace,
+    decide_restate,
 )
 from memoriale.domain.events import NewEvent
 from memoriale.domain.jobs import JOB_KIND, JobRequested, JobRequestedBody, JobRequestedHeader
@@ -24,7 +25,7 @@ from memoriale.domain.kinds import OWNER_TYPES
 from memoriale.domain.memory import MemoryState, Status
 from memoriale.domain.principal import Principal
 from memoriale.domain.record import Columns
-from memoriale.domain.steps import Adjust, Ask, End, Make, Replace, Revive, Step
+from memoriale.domain.steps import Adjust, Ask, End, Make, Replace, Restate, Revive, Step
 
 
 class StepEvents:
@@ -76,13 +77,13 @@ class StepEvents:
         stream = self._drafting.stream(state.memory_id, branch)
         draft = self._change(owner, step, state, stamp, branch.branch.id, stream)
         states[state.memory_id] = _after(step, state, draft)
-        content = step.command.content if isinstance(step, Replace) else None
+        content = step.command.content if isinstance(step, Replace | Restate) else None
         return self._tagged(owner, draft, content, self._drafting.sealing_set(draft))
 
     def _change(
         self,
         owner: PersonKey,
-        step: Replace | Adjust | End | Revive,
+        step: Replace | Restate | Adjust | End | Revive,
         state: MemoryState,
         stamp: Stamp,
         branch: UUID,
@@ -91,6 +92,8 @@ class StepEvents:
         if isinstance(step, Replace):
             aspect = self._drafting.aspect(owner, step.command)
             return decide_replace(step.command, state, aspect, stamp, branch, stream)
+        if isinstance(step, Restate):
+            return decide_restate(step.command, step.similarity, state, stamp, branch, stream)
         if isinstance(step, Adjust):
             return decide_amend(step.command, state, stamp, branch, stream)
         if isinstance(step, Revive):

@@ -14,6 +14,7 @@ from memoriale.adapters.command_line import (
     mart,
     memories,
     merging,
+    operations,
     proofs,
     reading,
     subscribing,
@@ -51,6 +52,7 @@ def memoriale(context: typer.Context) -> None:
 for module in (
     installation,
     memories,
+    operations,
     changes,
     reading,
     subscribing,

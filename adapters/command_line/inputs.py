@@ -154,3 +154,56 @@ def one_of(field: str, value: str, allowed: Sequence[str]) -> str:
             allowed=[*allowed],
         )
     return value
+
+
+def messages_of(file: str, max_bytes: int) -> list[Any]:
+    """
+    The messages in a file: a JSON list, or one JSON object a line.
+
+    Args:
+        file: Its path; ``-`` reads standard input.
+        max_bytes: What is longer is refused while it is read.
+
+    Raises:
+        InputError: It cannot be read, is too long, not UTF-8, or holds something else.
+    """
+    text = _text_of(file, max_bytes)
+    if text.lstrip().startswith("["):
+        found = json_of("file", text)
+        return found if isinstance(found, list) else [found]
+    lines = [line for line in text.splitlines() if line.strip()]
+    return [json_of(f"file line {number}", line) for number, line in enumerate(lines, 1)]
+
+
+def _text_of(file: str, max_bytes: int) -> str:
+    if file == STANDARD_INPUT:
+        return content_of(file, max_bytes)
+    try:
+        with Path(file).open("rb") as opened:
+            data = opened.read(max_bytes + 1)
+    except OSError as error:
+        raise InputError(
+            f"{shown(file)} cannot be read: {error.strerror}.",
+            code="unreadable",
+            field="file",
+            value=shown(file),
+            allowed="a file, or - for standard input",
+        ) from None
+    if len(data) > max_bytes:
+        raise InputError(
+            f"{shown(file)} has more than {max_bytes} bytes, the most that are allowed.",
+            code="too_long",
+            field="file",
+            value=f"more than {max_bytes} bytes",
+            allowed=f"at most {max_bytes} bytes of UTF-8",
+        )
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{shown(file)} is not UTF-8: byte {error.start} is {data[error.start]:#04x}.",
+            code="bad_encoding",
+            field="file",
+            value=f"byte {error.start}",
+            allowed="UTF-8",
+        ) from None

@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from memoriale.adapters.application.reading import AsOf
 from memoriale.adapters.extraction.asking import Answer, ask, date_in, zone_of
-from memoriale.adapters.extraction.prompting import prompt
+from memoriale.adapters.extraction.prompting import Prompt, prompt
 from memoriale.adapters.extraction.replies import unusable
 from memoriale.adapters.library.memory import Memory
 from memoriale.domain.chat import ChatMessage, ModelProvider
@@ -87,17 +87,24 @@ class Extractor(Generic[M]):
     store: Callable[[Memory, Answer[M], Conversation, Config], dict[str, Any]]
 
     def __call__(
-        self, memory: Memory, model: ModelProvider, said: Conversation, config: Config
+        self,
+        memory: Memory,
+        model: ModelProvider,
+        said: Conversation,
+        config: Config,
+        *,
+        own: Prompt | None = None,
     ) -> dict[str, Any]:
         """
-        Asks and stores; returns the provenance and what was stored.
+        Asks and stores; returns the provenance and what was stored. ``own`` is asked instead of
+        the prompt of the extractor.
 
         Raises:
             BadReplyError: The answer cannot be used.
             InputError: There is no such user, time zone or setting of the store.
             UnavailableError: The model cannot be reached.
         """
-        answer = self.ask(memory, model, said, config)
+        answer = self.ask(memory, model, said, config, own=own)
         if answer is None:
             return {"stored": []}
         try:
@@ -114,6 +121,7 @@ class Extractor(Generic[M]):
         *,
         version: int | None = None,
         as_of: AsOf = None,
+        own: Prompt | None = None,
     ) -> Answer[M] | None:
         """
         Asks, and stores nothing; None when there is nothing to ask about.
@@ -121,9 +129,10 @@ class Extractor(Generic[M]):
         Args:
             version: Of the prompt; default: the extractor's.
             as_of: What is known then.
+            own: A prompt to be asked instead.
         """
         values = self.asked(memory, said, config, as_of)
         if values is None:
             return None
-        asked = prompt(self.name, version or self.version)
+        asked = own or prompt(self.name, version or self.version)
         return ask(model, asked, self.reply, said.messages, today=said.today, **values)

@@ -6,6 +6,7 @@ from typing import Any, Final
 from memoriale.adapters.extraction.experience import LEARNINGS, PROCEDURES
 from memoriale.adapters.extraction.extractor import Config, Conversation, Extractor
 from memoriale.adapters.extraction.graphs import GRAPH
+from memoriale.adapters.extraction.items import ITEMS
 from memoriale.adapters.extraction.people import ENTITIES, FACTS, PROFILE
 from memoriale.adapters.language_models.factory import make_model
 from memoriale.adapters.library.memory import Memory
@@ -16,7 +17,7 @@ from memoriale.domain.keys import Subject
 from memoriale.domain.principal import Right
 
 EXTRACTORS: Final[dict[str, Extractor[Any]]] = {
-    one.name: one for one in (FACTS, PROFILE, ENTITIES, LEARNINGS, GRAPH, PROCEDURES)
+    one.name: one for one in (FACTS, PROFILE, ENTITIES, LEARNINGS, GRAPH, PROCEDURES, ITEMS)
 }
 
 

@@ -3,6 +3,8 @@
 from memoriale.adapters.application.jobs import Handler
 from memoriale.adapters.extraction.jobs import As, Models, extraction_handlers
 from memoriale.adapters.extraction.summarizing import summary_handlers
+from memoriale.adapters.library.operations.adding import add_handlers
+from memoriale.adapters.library.operations.relating import relating_handlers
 from memoriale.adapters.library.stores.job_handlers import handlers
 from memoriale.domain.stores.graph import GraphStore
 
@@ -20,4 +22,6 @@ def known_handlers(as_: As, models: Models, graph: GraphStore | None = None) -> 
         **handlers(as_),
         **extraction_handlers(as_, models, graph),
         **summary_handlers(as_, models),
+        **add_handlers(as_, models),
+        **relating_handlers(as_, models),
     }

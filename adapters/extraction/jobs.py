@@ -94,6 +94,11 @@ def extraction_handlers(
     return {f"{PREFIX}{name}": handler(one) for name, one in {**EXTRACTORS, **own}.items()}
 
 
+def acting(work: Work, as_: As) -> Memory:
+    """The handle that a job acts with: what it stores is refused once the job has ended."""
+    return as_(work.principal, work.branch.branch.name or "main").for_job(work.guard)
+
+
 class Counted:
     """A language model whose calls are counted on a job."""
 
@@ -122,6 +127,6 @@ def conversation_of(job: Job, key: Key = lambda effect: None) -> Conversation:
 
 
 def _extract(extractor: Extractor[Any], work: Work, as_: As, models: Models) -> Mapping[str, Any]:
-    memory = as_(work.principal, work.branch.branch.name or "main")
+    memory = acting(work, as_)
     said = conversation_of(work.job, work.key)
     return extractor(memory, Counted(models(), work), said, work.job.arguments["config"])

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from memoriale.adapters.application.jobs import Handler, Work
-from memoriale.adapters.extraction.jobs import As, Counted, Models
+from memoriale.adapters.extraction.jobs import As, Counted, Models, acting
 from memoriale.adapters.library.stores.summaries import Summaries
 from memoriale.domain.chat import ModelProvider
 from memoriale.domain.errors import InputError
@@ -28,7 +28,7 @@ def summarize(work: Work, as_: As, models: Models) -> Mapping[str, Any]:
     Adds the summary. A model that fails is asked again at the next attempt; at the last one, and
     where no model is configured, the summary is made of excerpts.
     """
-    memory = as_(work.principal, work.branch.branch.name or "main")
+    memory = acting(work, as_)
     arguments = work.job.arguments
     entry = Summaries(memory, **arguments["config"]).summarize(
         None,

@@ -18,6 +18,7 @@ from memoriale.domain import commands
 from memoriale.domain.access import GLOBAL_SCOPE, GLOBAL_TENANT, AccessScope
 from memoriale.domain.branches import MAIN
 from memoriale.domain.errors import ForkedHandleError, InputError
+from memoriale.domain.guards import StreamAt
 from memoriale.domain.principal import Principal, Right
 from memoriale.domain.receipt import Receipt
 from memoriale.domain.text import shown
@@ -34,14 +35,22 @@ class Bound:
         settings: Limits and waiting times.
         principal: Who acts.
         branch: Name of the branch.
+        job: The stream of the job that the handle acts for; what the stores do with it is
+            stored only while the job goes on.
     """
 
     def __init__(
-        self, tenant: Tenant, settings: Settings, principal: Principal, branch: str = MAIN
+        self,
+        tenant: Tenant,
+        settings: Settings,
+        principal: Principal,
+        branch: str = MAIN,
+        job: StreamAt | None = None,
     ) -> None:
         self.services, self._settings, self._pid = tenant, settings, os.getpid()
         self.principal = principal
         self.branch_name = branch
+        self.job = job
 
     def allow(self, command: str, *rights: Right) -> None:
         """Checks rights and records their use, for surfaces of this package."""
@@ -58,7 +67,11 @@ class Bound:
 
     def rebound(self, principal: Principal) -> Self:
         """A handle of the same kind on the same branch for another principal of the tenant."""
-        return type(self)(self.services, self._settings, principal, self.branch_name)
+        return type(self)(self.services, self._settings, principal, self.branch_name, self.job)
+
+    def for_job(self, job: StreamAt) -> Self:
+        """The same handle, acting for a job, for surfaces of this package."""
+        return type(self)(self.services, self._settings, self.principal, self.branch_name, job)
 
     def branch_view(self) -> BranchView:
         """The branch that the handle acts on, for surfaces of this package."""

@@ -28,10 +28,12 @@ Work = Callable[[], "list[JobRecord]"]
 class JobRecord:
     """
     A job: what it is, how it stands, and how often it was tried. ``failed`` waits for
-    ``next_try``, ``errored`` waits for ``retry``. ``result`` tells what came of it.
+    ``next_try``, ``errored`` waits for ``retry``. ``op_id`` is the label of an add; None for other
+    work. ``result`` tells what came of it.
     """
 
     id: UUID
+    op_id: str | None
     type: str
     status: str
     attempts: int
@@ -178,6 +180,7 @@ class LedgerJobs:
 def _record(job: Job) -> JobRecord:
     return JobRecord(
         id=job.id,
+        op_id=job.arguments.get("op_id"),
         type=job.type,
         status=job.status.value,
         attempts=job.attempts,

@@ -8,7 +8,8 @@ from types import TracebackType
 from typing import Self
 
 from memoriale.adapters.application.global_memories import GlobalMemories
-from memoriale.adapters.composition import Infrastructure, Tenant, Tenants
+from memoriale.adapters.composition import Infrastructure, Tenant
+from memoriale.adapters.tenants import Tenants
 from memoriale.domain.access import GLOBAL_TENANT
 from memoriale.domain.errors import ForkedHandleError, InputError, MemorialeError
 from memoriale.domain.principal import ALL_RIGHTS, GlobalPrincipal, Principal, Right, parse_rights

@@ -1,5 +1,6 @@
 """What is remembered of resources: values by key, and facts with their source."""
 
+from typing import ClassVar
 from uuid import UUID
 
 from pydantic import JsonValue
@@ -30,9 +31,13 @@ class Semantic(Payload):
 class Item(Payload):
     """A fact that an operation took from messages, or that was put in its place."""
 
+    FORMAT: ClassVar[int] = 2
+
     category: str | None = None
     input: str | None = None
     """The messages' words that it was taken from, where the model named them."""
+    labels: tuple[str, ...] = ()
+    """What the model calls it. The tags of the memory are those of its scope, and no label is."""
 
 
 register_payload("working", Working)

@@ -126,6 +126,9 @@ def query_condition(query: RecallQuery) -> str:
         names = [text_literal(name) for name in ("", *query.namespaces)]
         conditions.append(one_of("namespace", names))
     conditions.extend(f"array_has(tags, {text_literal(tag)})" for tag in query.tags)
+    for column, value in (("owner", query.owner), ("principal_agent", query.agent)):
+        if value is not None:
+            conditions.append(f"{column} = {uuid_literal(value)}")
     return all_of(conditions)
 
 

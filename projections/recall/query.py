@@ -30,6 +30,8 @@ class RecallQuery:
         namespaces: Tags (hexadecimal) of the namespaces that the caller sees from where it
             stands; None: all. A memory without a namespace is always found.
         tags: Tags that a memory must all have.
+        owner: Whose memories alone; None: of everybody whose the caller sees.
+        agent: The agent that they were recorded through; None: any, or none.
         min_score: Least similarity, 0..1; a hit whose similarity is not known is left out.
         min_rank_score: Least score, 0..1.
         rank: ``relevance``, or ``composite`` of similarity, recency and importance.
@@ -49,6 +51,8 @@ class RecallQuery:
     kinds: tuple[str, ...] = ()
     namespaces: tuple[str, ...] | None = None
     tags: tuple[str, ...] = ()
+    owner: UUID | None = None
+    agent: UUID | None = None
     min_score: float | None = None
     min_rank_score: float | None = None
     rank: str = "relevance"

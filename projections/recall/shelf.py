@@ -24,8 +24,8 @@ _INTEGERS: Final = ("key", "recorded_until", "first_index")
 _TIMES: Final = {"valid_from": -NEVER, "valid_until": NEVER, "expires_at": NEVER, "created_at": 0}
 """Times, each with what stands for none."""
 _CODED: Final = (
-    *("branch", "status", "kind", "owner_type", "principal_user", "namespace"),
-    *("speaker", "role", "conversation"),
+    *("branch", "status", "kind", "owner", "owner_type", "principal_user", "principal_agent"),
+    *("namespace", "speaker", "role", "conversation"),
 )
 _UNKNOWN: Final = -1
 _MOST_JOINED: Final = 2**24

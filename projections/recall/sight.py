@@ -81,6 +81,9 @@ def _wanted(shelf: Shelf, query: RecallQuery) -> Any:
         mask &= _among(shelf, "namespace", ("", *query.namespaces))
     for tag in query.tags:
         mask &= shelf.tagged(tag)
+    for column, value in (("owner", query.owner), ("principal_agent", query.agent)):
+        if value is not None:
+            mask &= _among(shelf, column, (value.hex,))
     return mask
 
 

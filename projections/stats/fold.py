@@ -7,7 +7,14 @@ from uuid import UUID
 
 from memoriale.domain.branches import NO_LIMIT
 from memoriale.domain.errors import UnavailableError
-from memoriale.domain.events import Amended, Corrected, Invalidated, Reinstated, Remembered
+from memoriale.domain.events import (
+    Amended,
+    Corrected,
+    Invalidated,
+    Reinstated,
+    Remembered,
+    Restated,
+)
 from memoriale.domain.memory import Status
 from memoriale.domain.record import Row
 from memoriale.projections.stats.schema import VERSIONS
@@ -194,6 +201,7 @@ def _reinstated(version: Version, row: Row, header: Header) -> None:
 _EVOLVE: Final[Mapping[str, Callable[[Version | None, Row, Header], Version | None]]] = {
     Remembered.TOPIC: _remembered,
     Corrected.TOPIC: _changing(_corrected),
+    Restated.TOPIC: _changing(_corrected),
     Amended.TOPIC: _changing(_amended),
     Invalidated.TOPIC: _changing(_invalidated),
     Reinstated.TOPIC: _changing(_reinstated),

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from memoriale.adapters.library.names import BY_MODULE
 from memoriale.domain.errors import (
     BehindError,
     ConflictError,
@@ -12,6 +13,8 @@ from memoriale.domain.errors import (
     MemoryAccessDeniedError,
     MemoryCapabilityError,
     MissingRightError,
+    OperationCancelledError,
+    OperationError,
     RefusedError,
     UnavailableError,
 )
@@ -32,6 +35,13 @@ if TYPE_CHECKING:
     from memoriale.adapters.library.ledger import Ledger
     from memoriale.adapters.library.memory import Memory
     from memoriale.adapters.library.opening import open, open_async
+    from memoriale.adapters.library.operations.agent_memory import AgentMemory
+    from memoriale.adapters.library.operations.handles import (
+        AddResult,
+        AgentMemoryAddOperation,
+        AgentMemorySearchOperation,
+    )
+    from memoriale.adapters.library.operations.making import agent_memory
     from memoriale.adapters.library.resources.access import (
         with_team_access_control,
         with_team_access_control_semantic,
@@ -78,6 +88,10 @@ if TYPE_CHECKING:
     from memoriale.adapters.providers.sqlite.semantic import SQLiteSemanticMemoryProvider
     from memoriale.adapters.providers.sqlite.working import SQLiteWorkingMemoryProvider
     from memoriale.domain.chat import ChatMessage, ModelProvider, ModelReply, ToolCall
+    from memoriale.domain.operations.items import ExtractedFact
+    from memoriale.domain.operations.nodes import AgentMemorySearchResult, MemoryNode
+    from memoriale.domain.operations.scopes import OperationScope
+    from memoriale.domain.operations.states import OperationStatus
     from memoriale.domain.payloads import ProcedureStep
     from memoriale.domain.principal import Principal, Right
     from memoriale.domain.receipt import Receipt
@@ -158,6 +172,11 @@ if TYPE_CHECKING:
     from memoriale.domain.tools import ToolDef
 
 __all__ = [
+    "AddResult",
+    "AgentMemory",
+    "AgentMemoryAddOperation",
+    "AgentMemorySearchOperation",
+    "AgentMemorySearchResult",
     "Appended",
     "AsyncLedger",
     "AsyncMemory",
@@ -194,6 +213,7 @@ __all__ = [
     "EvalCase",
     "EventBus",
     "Explanation",
+    "ExtractedFact",
     "FactVersion",
     "FileMemory",
     "FileMemoryConfig",
@@ -226,6 +246,7 @@ __all__ = [
     "MemoryCapabilityError",
     "MemoryFact",
     "MemoryManager",
+    "MemoryNode",
     "MemoryScope",
     "MissingRightError",
     "ModelEmbeddings",
@@ -237,6 +258,10 @@ __all__ = [
     "NewFact",
     "NewLearning",
     "NewProcedure",
+    "OperationCancelledError",
+    "OperationError",
+    "OperationScope",
+    "OperationStatus",
     "PostgresSemanticMemoryProvider",
     "PostgresWorkingMemoryProvider",
     "Principal",
@@ -286,6 +311,7 @@ __all__ = [
     "WorkingPage",
     "WorkingStore",
     "__version__",
+    "agent_memory",
     "build_context_snippet",
     "compact_semantic_memory",
     "compute_composite_score",
@@ -307,99 +333,7 @@ __all__ = [
     "with_team_access_control_semantic",
 ]
 
-# Loaded when first asked for, so that the command line starts fast.
-_BY_MODULE = {
-    "memoriale.adapters.application.explaining": "Explanation",
-    "memoriale.adapters.importing.report": "ImportInterruptedError",
-    "memoriale.adapters.library.async_manager": "AsyncMemoryManager",
-    "memoriale.adapters.library.asynchronous": "AsyncLedger AsyncMemory",
-    "memoriale.adapters.library.ledger": "Ledger",
-    "memoriale.adapters.library.memory": "Memory",
-    "memoriale.adapters.library.opening": "open open_async",
-    "memoriale.adapters.library.resources.access": (
-        "with_team_access_control with_team_access_control_semantic"
-    ),
-    "memoriale.adapters.library.resources.checked": "CheckedWorkingMemory",
-    "memoriale.adapters.library.resources.compaction": "compact_semantic_memory",
-    "memoriale.adapters.library.resources.forking": "ForkMemoryResult",
-    "memoriale.adapters.library.resources.hooks": "SandboxHooks create_memory_lifecycle_hooks",
-    "memoriale.adapters.library.resources.memory": "ResourceMemory",
-    "memoriale.adapters.library.resources.snippet": "build_context_snippet",
-    "memoriale.adapters.library.resources.tools": "create_memory_tools",
-    "memoriale.adapters.library.resources.ledger_semantic": "LedgerSemanticMemory",
-    "memoriale.adapters.library.resources.ledger_working": "LedgerWorkingMemory",
-    "memoriale.adapters.library.stores.config": "UnifiedMemoryConfig",
-    "memoriale.adapters.library.stores.corrections": "CorrectionStore",
-    "memoriale.adapters.library.stores.curated": "CuratorStores",
-    "memoriale.adapters.library.stores.curator": "Curator",
-    "memoriale.adapters.library.stores.decisions": "DecisionLog",
-    "memoriale.adapters.library.stores.entities": "EntityMemory",
-    "memoriale.adapters.library.stores.facts": "UserFacts",
-    "memoriale.adapters.library.stores.files": "FileMemory",
-    "memoriale.adapters.library.stores.graph": "GraphMemory",
-    "memoriale.adapters.library.stores.keeping": "ScoredMemory",
-    "memoriale.adapters.library.stores.learnings": "LearnedKnowledge",
-    "memoriale.adapters.library.stores.ledger_graph": "LedgerGraph",
-    "memoriale.adapters.library.stores.manager": "Appended MemoryManager",
-    "memoriale.adapters.library.stores.procedures": "ProcedureMemory",
-    "memoriale.adapters.library.stores.profile": "UserProfile",
-    "memoriale.adapters.library.stores.sessions": "SessionManager",
-    "memoriale.adapters.library.stores.summaries": "Summaries",
-    "memoriale.adapters.library.stores.working": "WorkingStore",
-    "memoriale.adapters.providers.embedding": "ModelEmbeddings load_embeddings",
-    "memoriale.adapters.providers.in_memory": (
-        "InMemorySemanticMemoryProvider InMemoryWorkingMemoryProvider"
-    ),
-    "memoriale.adapters.providers.postgres": (
-        "PostgresSemanticMemoryProvider PostgresWorkingMemoryProvider"
-    ),
-    "memoriale.adapters.providers.sqlite.semantic": "SQLiteSemanticMemoryProvider",
-    "memoriale.adapters.providers.sqlite.working": "SQLiteWorkingMemoryProvider",
-    "memoriale.domain.chat": "ChatMessage ModelProvider ModelReply ToolCall",
-    "memoriale.domain.payloads": "ProcedureStep",
-    "memoriale.domain.principal": "Principal Right",
-    "memoriale.domain.receipt": "Receipt",
-    "memoriale.domain.resources.compaction": "AutoCompactOptions CompactionResult",
-    "memoriale.domain.resources.facts": (
-        "FactVersion MemoryFact RememberedFact SourceRef Verification"
-    ),
-    "memoriale.domain.resources.providers": (
-        "BulkSemanticMemoryProvider EmbeddingProvider ForkingProvider "
-        "HistoricalSemanticMemoryProvider PrunableSemanticMemoryProvider "
-        "ReplacingSemanticMemoryProvider SemanticMemoryProvider WorkingMemoryProvider "
-        "WorkingPage is_bulk_rememberable is_prunable"
-    ),
-    "memoriale.domain.resources.ref": "ResourceRef",
-    "memoriale.domain.resources.rows": "fact_from_row",
-    "memoriale.domain.resources.similarity": "cosine_similarity",
-    "memoriale.domain.resources.teams": "TeamAccessChecker",
-    "memoriale.domain.stores.configs": (
-        "ConsolidateOptions ContextBudgetConfig CorrectionsConfig DecisionConfig EventBus "
-        "FileMemoryConfig LearningsConfig PruneOptions UserFactsConfig UserProfileConfig"
-    ),
-    "memoriale.domain.stores.context": "Context",
-    "memoriale.domain.stores.corrections": "Correction CorrectionStats EvalCase NewCorrection",
-    "memoriale.domain.stores.curation": "CurationReport",
-    "memoriale.domain.stores.decisions": "Decision NewDecision",
-    "memoriale.domain.stores.entities": (
-        "Entity EntityConfig EntityEvent EntityFact EntityRelationship NewEntity"
-    ),
-    "memoriale.domain.stores.facts": "NewFact UserFact",
-    "memoriale.domain.stores.files": "FileMemoryTarget FileReply",
-    "memoriale.domain.stores.graph": "GraphMemoryConfig GraphMemoryFeatureConfig GraphStore",
-    "memoriale.domain.stores.learnings": "Learning LearningSource NewLearning",
-    "memoriale.domain.stores.procedures": (
-        "NewProcedure Procedure ProcedureMemoryConfig ProceduresConfig"
-    ),
-    "memoriale.domain.stores.profile": "UserProfileData",
-    "memoriale.domain.stores.scopes": "LearningScope ProcedureScope",
-    "memoriale.domain.stores.sessions": "Session SessionEntry",
-    "memoriale.domain.stores.summaries": "SummaryConfig SummaryEntry",
-    "memoriale.domain.stores.working": "WorkingEntry",
-    "memoriale.domain.tokens": "CharacterCounter TokenCounter",
-    "memoriale.domain.tools": "ToolDef",
-}
-_LAZY = {name: module for module, names in _BY_MODULE.items() for name in names.split()}
+_LAZY = {name: module for module, names in BY_MODULE.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:

@@ -33,16 +33,17 @@ def target(shared_ledger: Ledger) -> Victim:
 
 def arguments(row: Row, target: Victim, folder: Path) -> list[str]:
     """A command's arguments, with the victim's ids and words where it takes any."""
-    note, line = folder / "note", folder / "line"
+    note, line, said = folder / "note", folder / "line", folder / "said"
     note.write_text("no checkpoint")
     line.write_text('{"content": "x"}\n')
+    said.write_text('{"role": "user", "content": "x"}\n')
     ids = target.ids
     known = {
         **dict.fromkeys(("id", "gone"), ids["memory_id"]),
         **dict.fromkeys(("job", "done", "cancelled"), ids["job_id"]),
         **dict.fromkeys(("proposal", "handing"), ids["proposal"]),
         **{"decision": ids["decision_id"], "note": str(note), "line": str(line)},
-        "folder": str(folder),
+        **{"said": str(said), "folder": str(folder)},
     }
     words = {"x": QUESTION, "b": QUESTION, "c": QUESTION, "s-1": ids["session_id"]}
     words |= dict.fromkeys(("work", "handed", "whole"), ids["branch"])

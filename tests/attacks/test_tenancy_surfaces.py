@@ -12,12 +12,12 @@ from typing import Any, Final
 import pytest
 
 import memoriale
-from memoriale.adapters.composition import Tenants
 from memoriale.adapters.library.asynchronous import AsyncLedger, AsyncMemory
 from memoriale.adapters.library.ledger import Ledger
 from memoriale.adapters.library.memory import Memory
 from memoriale.adapters.library.stores.base import Store
 from memoriale.adapters.library.stores.manager import MemoryManager
+from memoriale.adapters.tenants import Tenants
 from memoriale.domain.access import AccessScope
 from memoriale.domain.errors import MemorialeError
 from memoriale.domain.tools import ToolDef

@@ -45,6 +45,7 @@ class Row:
     A command with what it is given, and the rights without which it is refused.
 
     In the arguments ``{id}`` is a memory that the whole tenant sees, ``{line}`` a file to import,
+    ``{said}`` a file of messages,
     ``{note}`` a checkpoint, ``{folder}`` an empty folder. ``user`` is as whom; None: nobody.
     """
 
@@ -65,6 +66,7 @@ ROWS: Final = [
     row("migrate", "--plan", rights="operate", user=None),
     row("remember", "a note", rights="use"),
     row("recall", "x", rights="use"),
+    row("add", "{said}", rights="use"),
     row("correct", "{id}", "better", rights="use"),
     row("correct", "{id}", "better", rights="use review", user="bob"),
     row("amend", "{id}", "--importance", "0.5", rights="use"),
@@ -271,12 +273,15 @@ def prepared(
     alice = shared_ledger.memory(tenant=tenant, user="alice")
     lines = tmp_path / "lines.jsonl"
     lines.write_text('{"content": "x"}\n')
+    spoken = tmp_path / "said.jsonl"
+    spoken.write_text('{"role": "user", "content": "x"}\n')
     note = tmp_path / "checkpoint"
     note.write_text(str(sealed(shared_ledger, shared_ledger.tenant(tenant).log).signed.note))
     known = {
         "id": str(alice.remember("x", visibility="tenant").memory_id),
         "gone": str(alice.remember("gone", visibility="tenant").memory_id),
         "line": str(lines),
+        "said": str(spoken),
         "note": str(note),
         "folder": str(tmp_path),
     }

@@ -1,1 +1,1 @@
-"""Operations with handles, and the events that processes share."""
+"""Live operations: adds and searches with a handle, and the events that processes share."""

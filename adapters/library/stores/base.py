@@ -94,6 +94,7 @@ class Store:
             others=tuple(others),
             inherits=inherits,
             guards=tuple(guards),
+            job=memory.job,
         )
         branch = memory.branch_view()
         if owner == GLOBAL_OWNER:

@@ -29,7 +29,7 @@ def handlers(as_: As) -> dict[str, Handler]:
 
 def retire_contradicted(work: Work, as_: As) -> Mapping[str, Any]:
     """Ends the learnings that a correction contradicts; none when it was taken back meanwhile."""
-    memory = as_(work.principal, work.branch.branch.name or "main")
+    memory = as_(work.principal, work.branch.branch.name or "main").for_job(work.guard)
     correction_id = UUID(work.job.arguments["memory_id"])
     services = memory.services
     state = services.reading.folded([correction_id], work.branch).get(correction_id)

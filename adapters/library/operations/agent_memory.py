@@ -1,0 +1,370 @@
+"""``agent_memory``: adds and searches with handles, over the items of a tenant."""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from threading import Lock
+from types import TracebackType
+from typing import Any, Final, Self
+from uuid import UUID
+
+from memoriale.adapters.application.deciding import Request
+from memoriale.adapters.language_models.factory import make_model
+from memoriale.adapters.library.ledger import Ledger
+from memoriale.adapters.library.memory import Memory
+from memoriale.adapters.library.operations.adding import (
+    ADD_JOB,
+    OWN_ADD_JOB,
+    Watch,
+    add_handlers,
+    request_add,
+)
+from memoriale.adapters.library.operations.handles import (
+    AgentMemoryAddOperation,
+    AgentMemorySearchOperation,
+)
+from memoriale.adapters.library.operations.messages import Messages, parse_messages
+from memoriale.adapters.library.operations.observing import Observable, Topic
+from memoriale.adapters.library.operations.options import GraphOption
+from memoriale.adapters.library.operations.reading import Count, Items, item_by_id, nodes_of
+from memoriale.adapters.library.operations.relating import relating_handlers
+from memoriale.adapters.library.operations.storing import (
+    Rules,
+    Stored,
+)
+from memoriale.adapters.library.operations.vectors import (
+    ManyOwners,
+)
+from memoriale.adapters.library.operations.working import Worker
+from memoriale.domain.chat import ModelProvider
+from memoriale.domain.commands import Remember
+from memoriale.domain.errors import InputError
+from memoriale.domain.events import ReasonCode, SourceTier
+from memoriale.domain.fields import parse_id
+from memoriale.domain.jobs import Job
+from memoriale.domain.memory import MemoryState
+from memoriale.domain.operations.items import ITEM
+from memoriale.domain.operations.nodes import MemoryEvent, MemoryNode, scope_of_node
+from memoriale.domain.operations.op_ids import OperationIds
+from memoriale.domain.operations.scopes import OperationScope, Scope, parse_scope
+from memoriale.domain.payloads import Item
+from memoriale.domain.principal import Principal, Right
+from memoriale.domain.steps import End, Replace, Slice, Step
+from memoriale.domain.text import check_query
+from memoriale.domain.values import check_whole
+
+SEARCHES_AT_ONCE: Final = 4
+MOST_RESULTS: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Inner:
+    """
+    What an ``AgentMemory`` is made of.
+
+    Args:
+        ledger: Where everything is.
+        tenant: Whose.
+        events: As of the memory.
+        shared: The bridge that shares them; None without one.
+    """
+
+    ledger: Ledger
+    tenant: str
+    events: Topic[MemoryEvent]
+    shared: Any
+
+
+class AgentMemory:
+    """
+    Memory that is fed with messages and asked questions, every operation with a handle. Made by
+    ``agent_memory``; end it with ``destroy``, or use it as a context.
+
+    Safe to share between threads. Every method raises ``InputError`` for a wrong argument and
+    ``MissingRightError`` without the right ``use``; nothing is stored then.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        tenant: str,
+        rules: Rules,
+        model: ModelProvider | None,
+        vectors: ManyOwners | None,
+        graph: GraphOption,
+    ) -> None:
+        self._ledger, self._tenant, self._rules = ledger, tenant, rules
+        self._services = ledger.tenant(tenant)
+        self._model = model
+        self._items = Items(vectors)
+        self._ids = OperationIds()
+        self._lock = Lock()
+        self._destroyed = False
+        self._searches: set[AgentMemorySearchOperation] = set()
+        self._searching = ThreadPoolExecutor(SEARCHES_AT_ONCE, "memoriale-search")
+        self._add_job = ADD_JOB if vectors is None else OWN_ADD_JOB
+        self.events: Topic[MemoryEvent] = Topic()
+        """Each change of an item that this memory makes, told after it was stored."""
+        self.size: Observable[int] = Observable(Count(self._services.log))
+        """How many items the tenant has that have not ended, over all owners."""
+        watch = Watch(
+            started=lambda job_id: self._worker.started(job_id),
+            extracted=lambda job_id, facts: self._worker.extracted(job_id, facts),
+            stored=self._stored,
+            ended=lambda job_id: self._worker.ended(job_id),
+        )
+        given = None if vectors is None else (lambda memory: vectors)
+        handlers = add_handlers(
+            self._acting, self._language_model, given, type_=self._add_job, watch=watch
+        )
+        relating = graph.model
+        if relating is not None:
+            handlers |= relating_handlers(self._acting, lambda: relating, graph.own)
+        self._worker = Worker(self._services.jobs, handlers)
+        self._worker.start()
+
+    @property
+    def inner(self) -> Inner:
+        """What it is made of."""
+        return Inner(self._ledger, self._tenant, self.events, None)
+
+    def add(
+        self,
+        messages: Messages,
+        scope: Scope | OperationScope | None,
+        op_id: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> AgentMemoryAddOperation:
+        """
+        Has messages looked through for what is worth keeping, in the background. They are in the
+        ledger when this returns: whatever happens to the process, they are worked on, and what
+        comes of them is stored once.
+
+        Args:
+            messages: What was said: texts with ``role`` and ``content``.
+            scope: Whose: ``user_id``, ``agent_id``, ``tags``; at least one. See
+                ``OperationScope``.
+            op_id: A label for the handle; see ``OperationIds.take``.
+            idempotency_key: A repeated call of this owner with it and the same messages and
+                scope gives the handle of the first one, and nothing is done twice.
+
+        Raises:
+            InputError: Also when the key was used for something else.
+            UnavailableError: The ledger cannot be reached; nothing was accepted.
+        """
+        memory, meant = self._as(scope)
+        turns = parse_messages(messages)
+        label = self._ids.take(op_id, "add")
+        try:
+            decided = request_add(
+                memory,
+                turns,
+                meant,
+                self._rules,
+                op_id=label,
+                idempotency_key=idempotency_key,
+                type_=self._add_job,
+            )
+        except BaseException:
+            self._ids.release(label)
+            raise
+        (job_id,) = decided.jobs()
+        handle = AgentMemoryAddOperation(label, job_id, self._ids.release, self._cancel)
+        if not decided.created:
+            handle.follow(self._services.jobs.get(job_id))
+        self._worker.add(job_id, handle)
+        return handle
+
+    def search(
+        self,
+        query: str,
+        scope: Scope | OperationScope | None,
+        k: int = 10,
+        op_id: str | None = None,
+    ) -> AgentMemorySearchOperation:
+        """
+        Looks for the items of a scope that answer a question best, in a thread. Only the scope's
+        items are searched at all, so a small owner gets its full ``k``.
+
+        Args:
+            query: The question; at most 16,384 characters.
+            scope: As for ``add``; items must fit every field that is given.
+            k: How many at most, 1..1,000.
+            op_id: As for ``add``.
+        """
+        memory, meant = self._as(scope)
+        check_query(query)
+        check_whole("k", k, 1, MOST_RESULTS)
+        memory.allow("items.search", Right.USE)
+        handle = AgentMemorySearchOperation(
+            self._ids.take(op_id, "search"), lambda label: self._search_over(handle, label)
+        )
+        with self._lock:
+            self._searches.add(handle)
+        self._searching.submit(handle.run, lambda: self._items.search(memory, meant, query, k))
+        return handle
+
+    def get_all(self, scope: Scope | OperationScope | None) -> list[MemoryNode]:
+        """Every item of a scope, in the order in which they were made; read from the log."""
+        memory, meant = self._as(scope)
+        return self._items.all(memory, meant)
+
+    def update(self, id: UUID | str, content: str) -> None:
+        """
+        Gives an item other words; the former ones stay in history. No model overwrites them
+        afterwards with words that only mean nearly the same.
+
+        Args:
+            id: Which.
+            content: The words.
+
+        Raises:
+            InputError: There is no such item now (``unknown_memory``).
+        """
+        memory, state = self._one(id)
+        if state is None:
+            raise InputError(
+                f"there is no item {parse_id('id', id)}.",
+                code="unknown_memory",
+                field="id",
+                value=str(id),
+            )
+        payload = state.payload
+        assert isinstance(payload, Item)
+        details = payload.model_dump(mode="json", exclude={"kind", "content"}, exclude_none=True)
+        command = memory.remember_command(
+            content,
+            {"kind": ITEM, "details": details, "source_tier": SourceTier.MANUAL},
+        )
+        steps = [Replace(memory_id=state.memory_id, command=command)]
+        self._changed("items.update", memory, state, steps, command)
+
+    def delete(self, id: UUID | str) -> bool:
+        """
+        Ends an item as ``forgotten``; history keeps it, and only ``erase`` destroys.
+
+        Returns:
+            Whether there was one.
+        """
+        memory, state = self._one(id)
+        if state is None:
+            return False
+        steps = [End(memory_id=state.memory_id, because=ReasonCode.FORGOTTEN)]
+        return self._changed("items.delete", memory, state, steps, None)
+
+    def destroy(self) -> None:
+        """
+        Ends the background work and lets go of everything. What was accepted and is not done
+        stays in the ledger: the next ``agent_memory`` of this tenant or ``jobs run`` does it.
+        Handles that are open say so to whoever waits for them. Calling it again does nothing.
+        """
+        with self._lock:
+            if self._destroyed:
+                return
+            self._destroyed = True
+        self._worker.close()
+        self._searching.shutdown(wait=True, cancel_futures=True)
+        with self._lock:
+            left = list(self._searches)
+        for search in left:
+            search.leave()
+        self.events.close()
+        self.size.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.destroy()
+
+    def _as(self, scope: object) -> tuple[Memory, OperationScope]:
+        """A handle as whom a scope means."""
+        with self._lock:
+            if self._destroyed:
+                raise InputError("this memory was destroyed; make another one.", code="closed")
+        meant = parse_scope(scope, self._ledger.settings.limits)
+        return self._of(meant), meant
+
+    def _of(self, scope: OperationScope) -> Memory:
+        return self._ledger.memory(tenant=self._tenant, user=scope.user_id, agent=scope.agent_id)
+
+    def _acting(self, principal: Principal, branch: str) -> Memory:
+        return Memory(self._services, self._ledger.settings, principal, branch)
+
+    def _language_model(self) -> ModelProvider:
+        settings = self._ledger.settings
+        return self._model or make_model(settings.model, settings.openai_endpoint)
+
+    def _cancel(self, job_id: UUID) -> Job:
+        principal = Principal(tenant=self._tenant, rights=self._ledger.rights)
+        job = self._services.jobs.cancel(principal, job_id)
+        self._worker.cancelled(job)
+        return job
+
+    def _one(self, given: object) -> tuple[Memory, MemoryState | None]:
+        """An item by its id, and a handle as whose it is."""
+        memory_id = parse_id("id", given)
+        anybody = self._ledger.memory(tenant=self._tenant)
+        anybody.allow("items.show", Right.USE)
+        state = item_by_id(anybody, memory_id)
+        nodes = [] if state is None else nodes_of(anybody, [state])
+        return (self._of(scope_of_node(nodes[0])), state) if nodes else (anybody, None)
+
+    def _changed(
+        self,
+        command: str,
+        memory: Memory,
+        state: MemoryState,
+        steps: Sequence[Step],
+        given: Remember | None,
+    ) -> bool:
+        """Changes an item of whoever has it, unless it has ended meanwhile."""
+        memory.allow(command, Right.USE)
+        (node,) = nodes_of(memory, [state])
+        scope = scope_of_node(node)
+
+        def decision(seen: Slice) -> Sequence[Step]:
+            now = seen.states.get(state.memory_id)
+            return steps if now is not None and seen.is_current(now) else ()
+
+        content = None if given is None else given.content
+        decided = self._services.deciding.decide(
+            memory.principal,
+            memory.branch_view(),
+            scope.owner(self._tenant),
+            (ITEM,),
+            decision,
+            Request(command=command, arguments={"id": str(state.memory_id), "content": content}),
+        )
+        if decided.index is None or decided.recorded_at is None:
+            return False
+        self.events.publish(
+            MemoryEvent(
+                type="delete" if given is None else "update",
+                id=state.memory_id,
+                content=content,
+                scope=scope,
+                timestamp=decided.recorded_at,
+                index=decided.index,
+            )
+        )
+        self.size.changed()
+        return True
+
+    def _stored(self, job: Job, scope: OperationScope, stored: Stored) -> None:
+        for job_id in stored.decided.jobs():
+            self._worker.add(job_id)
+        for event in stored.events(scope, str(job.arguments.get("op_id"))):
+            self.events.publish(event)
+        if stored.ids:
+            self.size.changed()
+
+    def _search_over(self, handle: AgentMemorySearchOperation, label: str) -> None:
+        with self._lock:
+            self._searches.discard(handle)
+        self._ids.release(label)

@@ -1,0 +1,1 @@
+"""Operations: work with a handle, its scope, and what an add takes from messages."""
