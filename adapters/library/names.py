@@ -22,11 +22,11 @@ BY_MODULE: Final[dict[str, str]] = {
     "memoriale.adapters.library.resources.compaction": "compact_semantic_memory",
     "memoriale.adapters.library.resources.forking": "ForkMemoryResult",
     "memoriale.adapters.library.resources.hooks": "SandboxHooks create_memory_lifecycle_hooks",
+    "memoriale.adapters.library.resources.ledger_semantic": "LedgerSemanticMemory",
+    "memoriale.adapters.library.resources.ledger_working": "LedgerWorkingMemory",
     "memoriale.adapters.library.resources.memory": "ResourceMemory",
     "memoriale.adapters.library.resources.snippet": "build_context_snippet",
     "memoriale.adapters.library.resources.tools": "create_memory_tools",
-    "memoriale.adapters.library.resources.ledger_semantic": "LedgerSemanticMemory",
-    "memoriale.adapters.library.resources.ledger_working": "LedgerWorkingMemory",
     "memoriale.adapters.library.stores.config": "UnifiedMemoryConfig",
     "memoriale.adapters.library.stores.corrections": "CorrectionStore",
     "memoriale.adapters.library.stores.curated": "CuratorStores",
@@ -67,8 +67,8 @@ BY_MODULE: Final[dict[str, str]] = {
         "FactVersion MemoryFact RememberedFact SourceRef Verification"
     ),
     "memoriale.domain.resources.providers": (
-        "BulkSemanticMemoryProvider EmbeddingProvider ForkingProvider "
-        "HistoricalSemanticMemoryProvider PrunableSemanticMemoryProvider "
+        "BulkSemanticMemoryProvider CorrectingSemanticMemoryProvider EmbeddingProvider "
+        "ForkingProvider HistoricalSemanticMemoryProvider PrunableSemanticMemoryProvider "
         "ReplacingSemanticMemoryProvider SemanticMemoryProvider WorkingMemoryProvider "
         "WorkingPage is_bulk_rememberable is_prunable"
     ),

@@ -6,7 +6,7 @@ from typing import Literal, Protocol, TypeGuard, runtime_checkable
 
 from pydantic import JsonValue
 
-from memoriale.domain.resources.facts import FactVersion, MemoryFact, RememberedFact
+from memoriale.domain.resources.facts import FactVersion, MemoryFact, RememberedFact, SourceRef
 from memoriale.domain.resources.ref import ResourceRef
 
 
@@ -98,6 +98,28 @@ class ReplacingSemanticMemoryProvider(PrunableSemanticMemoryProvider, Protocol):
 
         Raises:
             ConflictError: One of the facts is not there any more; nothing was changed.
+        """
+
+
+@runtime_checkable
+class CorrectingSemanticMemoryProvider(SemanticMemoryProvider, Protocol):
+    """One that puts a fact right and says why."""
+
+    def correct(
+        self,
+        ref: ResourceRef,
+        id: str,
+        content: str,
+        *,
+        source_ref: SourceRef | None = None,
+        evidence: str | None = None,
+        reason: str | None = None,
+    ) -> RememberedFact:
+        """
+        Puts a better fact in the place of one.
+
+        Raises:
+            ConflictError: The fact is not there any more; nothing was changed.
         """
 
 

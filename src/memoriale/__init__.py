@@ -105,6 +105,7 @@ if TYPE_CHECKING:
     )
     from memoriale.domain.resources.providers import (
         BulkSemanticMemoryProvider,
+        CorrectingSemanticMemoryProvider,
         EmbeddingProvider,
         ForkingProvider,
         HistoricalSemanticMemoryProvider,
@@ -192,6 +193,7 @@ __all__ = [
     "ConsolidateOptions",
     "Context",
     "ContextBudgetConfig",
+    "CorrectingSemanticMemoryProvider",
     "Correction",
     "CorrectionStats",
     "CorrectionStore",

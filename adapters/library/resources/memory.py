@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from memoriale.adapters.library.resources.auto_compaction import AutoCompaction
 from memoriale.adapters.library.resources.checked import CheckedWorkingMemory
@@ -38,6 +38,9 @@ from memoriale.domain.resources.providers import (
 )
 from memoriale.domain.resources.ref import ResourceRef
 from memoriale.domain.text import check_query, check_tenant
+
+if TYPE_CHECKING:
+    from memoriale.adapters.library.ledger import Ledger
 
 
 class ResourceMemory:
@@ -77,6 +80,37 @@ class ResourceMemory:
             if semantic is None:
                 raise missing("semantic", "remember and recall")
             self._auto = AutoCompaction(checked_prunable(semantic), auto_compact)
+
+    @classmethod
+    def of(
+        cls,
+        ledger: "Ledger",
+        *,
+        tenant: str,
+        auto_compact: AutoCompactOptions | None = None,
+        **who: Any,
+    ) -> Self:
+        """
+        Memory on a ledger: every change is an event, forks copy nothing, and sources of facts are
+        looked up at each read.
+
+        Args:
+            ledger: An open ledger; close this memory before it.
+            tenant: Whose resources they are.
+            auto_compact: As for the constructor.
+            **who: ``rights``, ``actor``, ``actor_kind`` and ``purpose``, as for
+                ``Ledger.memory``.
+        """
+        # Here, so that who uses other providers loads nothing of the ledger.
+        from memoriale.adapters.library.resources.ledger_semantic import LedgerSemanticMemory
+        from memoriale.adapters.library.resources.ledger_working import LedgerWorkingMemory
+
+        return cls(
+            tenant=tenant,
+            working_memory=LedgerWorkingMemory(ledger, tenant=tenant, **who),
+            semantic=LedgerSemanticMemory(ledger, tenant=tenant, **who),
+            auto_compact=auto_compact,
+        )
 
     def __enter__(self) -> Self:
         return self

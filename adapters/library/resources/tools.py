@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from memoriale.adapters.library.resources.memory import ResourceMemory
-from memoriale.domain.errors import InputError
+from memoriale.domain.errors import ConflictError, InputError
 from memoriale.domain.resources.facts import FactVersion, MemoryFact, RememberedFact, SourceRef
 from memoriale.domain.resources.limits import (
     MAX_PAGE,
@@ -16,6 +16,7 @@ from memoriale.domain.resources.limits import (
     is_bookkeeping,
 )
 from memoriale.domain.resources.providers import (
+    CorrectingSemanticMemoryProvider,
     HistoricalSemanticMemoryProvider,
     ReplacingSemanticMemoryProvider,
     is_prunable,
@@ -140,8 +141,10 @@ def _fact_tools(memory: ResourceMemory, ref: ResourceRef) -> list[ToolDef]:
             handler=recall,
         ),
     ]
-    if isinstance(provider, ReplacingSemanticMemoryProvider):
-        tools.append(_correcting(memory, provider, ref))
+    if isinstance(provider, CorrectingSemanticMemoryProvider):
+        tools.append(_correcting(provider, ref))
+    elif isinstance(provider, ReplacingSemanticMemoryProvider):
+        tools.append(_replacing(provider, ref))
     if is_prunable(provider):
         tools.append(_forgetting(memory, ref))
     if isinstance(provider, HistoricalSemanticMemoryProvider):
@@ -149,18 +152,48 @@ def _fact_tools(memory: ResourceMemory, ref: ResourceRef) -> list[ToolDef]:
     return tools
 
 
-def _correcting(
-    memory: ResourceMemory, provider: ReplacingSemanticMemoryProvider, ref: ResourceRef
+def _correcting(provider: CorrectingSemanticMemoryProvider, ref: ResourceRef) -> ToolDef:
+    def correct(given: Mapping[str, Any]) -> RememberedFact:
+        new = _fact(given)
+        return provider.correct(
+            ref,
+            check_text("id", given["id"]),
+            new.content,
+            source_ref=new.source_ref,
+            evidence=new.evidence,
+            reason=given.get("reason"),
+        )
+
+    why = {"type": "string", "description": "Why the old one is wrong."}
+    return _correct_tool(correct, {**_SOURCE, "reason": why})
+
+
+def _replacing(provider: ReplacingSemanticMemoryProvider, ref: ResourceRef) -> ToolDef:
+    def correct(given: Mapping[str, Any]) -> RememberedFact:
+        return provider.replace(ref, [check_text("id", given["id"])], [_fact(given)])[1][0]
+
+    return _correct_tool(correct, _SOURCE)
+
+
+def _correct_tool(
+    correct: Callable[[Mapping[str, Any]], RememberedFact], more: Mapping[str, Any]
 ) -> ToolDef:
-    def correct(given: Mapping[str, Any]) -> Any:
-        _, made = provider.replace(ref, [_there(memory, ref, given)], [_fact(given)])
-        return {"fact": _told(made[0])}
+    def handler(given: Mapping[str, Any]) -> Any:
+        try:
+            return {"fact": _told(correct(given))}
+        except ConflictError as error:
+            raise InputError(
+                "there is no such fact; recall_facts tells the ids.",
+                code="not_found",
+                field="id",
+                allowed="the id of a fact that is remembered",
+            ) from error
 
     return ToolDef(
         name="correct_fact",
         description="Puts a fact right that is wrong or out of date; the new one gets a new id.",
-        parameters=object_schema({"id": _ID, "content": _TEXT, **_SOURCE}, "id", "content"),
-        handler=correct,
+        parameters=object_schema({"id": _ID, "content": _TEXT, **more}, "id", "content"),
+        handler=handler,
     )
 
 
@@ -199,18 +232,6 @@ def _fact(given: Mapping[str, Any]) -> MemoryFact:
         )
     source = None if sandbox is None or index is None else SourceRef(sandbox, index)
     return MemoryFact(content=given["content"], source_ref=source, evidence=given.get("evidence"))
-
-
-def _there(memory: ResourceMemory, ref: ResourceRef, given: Mapping[str, Any]) -> str:
-    id_ = check_text("id", given["id"])
-    if not any(fact.id == id_ for fact in memory.list_all(ref)):
-        raise InputError(
-            "there is no such fact; recall_facts tells the ids.",
-            code="not_found",
-            field="id",
-            allowed="the id of a fact that is remembered",
-        )
-    return id_
 
 
 def _key(given: Mapping[str, Any]) -> str:
