@@ -75,11 +75,13 @@ class Branching:
         main = main_branch(self._log.log_id)
         if name == MAIN:
             return BranchView(main, {main.id: main})
-        known = self._load(principal)
         for scope in self._scopes(principal):
-            branch = self._by_stream(branch_stream_id(self._log.identities.tag_key(scope), name))
+            branch = self.named(scope, name)
             if branch is not None:
+                # A branch of main needs no other one to be read.
+                known = {main.id: main} if branch.parent == main.id else self._load(principal)
                 return BranchView(branch, self._with_ancestors(branch, known))
+        known = self._load(principal)
         raise InputError(
             f"unknown branch {shown(name)!r}; list the branches or fork it first.",
             code="unknown_branch",

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,6 +12,7 @@ from memoriale.domain.values import parse_json_strictly
 
 STANDARD_INPUT: Final = "-"
 MOST_NOTE_BYTES: Final = 1_048_576
+_MOST_DAYS: Final = 36_500
 
 
 def content_of(text: str, max_bytes: int) -> str:
@@ -207,3 +209,23 @@ def _text_of(file: str, max_bytes: int) -> str:
             value=f"byte {error.start}",
             allowed="UTF-8",
         ) from None
+
+
+def days_of(field: str, value: float | None) -> timedelta | None:
+    """
+    A time span from a number of days, 0 to 36,500; None when it was not given.
+
+    Raises:
+        InputError: Outside, or NaN.
+    """
+    if value is None:
+        return None
+    if not 0 <= value <= _MOST_DAYS:
+        raise InputError(
+            f"{field} is {value}; give days from 0 to {_MOST_DAYS:,}.",
+            code="out_of_range",
+            field=field,
+            value=str(value),
+            allowed=f"0..{_MOST_DAYS}",
+        )
+    return timedelta(days=value)

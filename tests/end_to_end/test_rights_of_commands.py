@@ -135,6 +135,7 @@ ROWS: Final = [
     row("working set", "x", "3", *BOT, rights="use"),
     row("working list", *BOT, rights="use"),
     row("working delete", "x", *BOT, rights="use"),
+    row("compact", "--max-facts", "0", *BOT, rights="use"),
     row("file show", "--target", "user", rights="use"),
     row("file add", "a line", "--target", "user", rights="use"),
     row("file replace", "a", "b", "--agent", "clerk", rights="use"),

@@ -1,4 +1,4 @@
-"""What resources keep: working memory."""
+"""What resources keep: working memory, and the compaction of their facts."""
 
 from typing import Annotated
 
@@ -6,9 +6,11 @@ from typer import Argument, Option, Typer
 
 from memoriale.adapters.command_line import options
 from memoriale.adapters.command_line.groups import grouped
-from memoriale.adapters.command_line.inputs import json_of
+from memoriale.adapters.command_line.inputs import days_of, json_of
 from memoriale.adapters.command_line.invocation import Invocation
 from memoriale.adapters.command_line.options import Caller, Common, OnBranch
+from memoriale.adapters.command_line.stores.showing import as_json
+from memoriale.domain.errors import InputError
 from memoriale.domain.resources.limits import PAGE
 
 Key = Annotated[str, Argument(metavar="KEY", help="1 to 256 characters.")]
@@ -22,6 +24,7 @@ def register(app: Typer) -> None:
     working.command("list")(working_list)
     working.command("delete")(working_delete)
     app.add_typer(working, name="working")
+    app.command("compact")(compact)
 
 
 @grouped
@@ -103,3 +106,45 @@ def working_delete(key: Key, caller: Caller, common: Common, place: OnBranch) ->
         deleted = memory.working.delete(key)
     told = f"deleted {key}" if deleted else f"there was no {key}"
     run.output.result({"key": key, "deleted": deleted}, lambda page: page.line(told))
+
+
+@grouped
+def compact(
+    caller: Caller,
+    common: Common,
+    max_facts: Annotated[
+        int | None, Option("--max-facts", metavar="COUNT", help="The oldest beyond it are retired.")
+    ] = None,
+    max_age: Annotated[
+        float | None, Option("--max-age", metavar="DAYS", help="Older ones are retired.")
+    ] = None,
+    dry_run: Annotated[bool, Option("--dry-run", help="Only say what would be done.")] = False,
+) -> None:
+    """
+    Retire old facts of a resource, as events; nothing is destroyed.
+
+    Right: use.
+    """
+    from memoriale.adapters.library.resources.ledger_compaction import compact as compacted
+    from memoriale.adapters.library.resources.ledger_semantic import LedgerSemanticMemory
+    from memoriale.domain.principal import Principal
+    from memoriale.domain.resources.ref import ResourceRef
+
+    run = Invocation(common)
+    principal = Principal(**run.principal(caller))
+    if principal.resource is None:
+        raise InputError(
+            "resource is missing; give --resource, or set MEMORIALE_RESOURCE.",
+            code="no_owner",
+            field="resource",
+            allowed="a text",
+        )
+    ref = ResourceRef(principal.resource, principal.team)
+    age = days_of("max_age", max_age)
+    with run.ledger() as ledger:
+        facts = LedgerSemanticMemory(
+            ledger, tenant=principal.tenant, actor=principal.actor, purpose=principal.purpose
+        )
+        report = compacted(facts, ref, max_facts=max_facts, max_age=age, dry_run=dry_run)
+    told = f"looked at {report.checked}, changed {report.changed}, left {len(report.skipped)}"
+    run.output.result(as_json(report), lambda page: page.line(told))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
@@ -27,6 +28,7 @@ from memoriale.domain.resources.limits import (
     check_top_k,
 )
 from memoriale.domain.resources.ref import ResourceRef
+from memoriale.domain.steps import Slice
 from memoriale.domain.stores.semantic import SEMANTIC, ReplaceFacts, details_of, fact_of
 
 _PAGE: Final = 2 * MAX_TOP_K
@@ -171,6 +173,15 @@ class LedgerSemanticMemory:
         place.memory.allow("history", Right.USE)
         return fact_history(place.memory, self._owners(place), id)
 
+    def standing(self, ref: ResourceRef) -> tuple[datetime, bool]:
+        """The database's time, and whether the resource is under a legal hold."""
+        place = self._places.of(ref)
+        place.memory.allow("semantic.list", Right.USE)
+        seen = self._seen(place)
+        if seen is None:
+            return place.memory.services.log.clock(), False
+        return seen.now, seen.held()
+
     @property
     def forked_with(self) -> Hashable:
         """The log: facts and working memory in it are forked by one call."""
@@ -245,9 +256,7 @@ class LedgerSemanticMemory:
     def _listed(self, place: Place, newest: int | None) -> list[RememberedFact]:
         memory = place.memory
         memory.allow("semantic.list", Right.USE)
-        seen = memory.services.deciding.read(
-            memory.principal, memory.branch_view(), place.owner, (SEMANTIC,), inherits=True
-        )
+        seen = self._seen(place)
         if seen is None:
             return []
         inherited = (h.of_kind(SEMANTIC).current(seen.now) for h in seen.inherited)
@@ -257,6 +266,12 @@ class LedgerSemanticMemory:
             states = states[::-1][:newest]
         memory.given("semantic.list", [(s.memory_id, s.index) for s in states], index=seen.index)
         return self._verified(place, states)
+
+    def _seen(self, place: Place) -> Slice | None:
+        memory = place.memory
+        return memory.services.deciding.read(
+            memory.principal, memory.branch_view(), place.owner, (SEMANTIC,), inherits=True
+        )
 
     def _verified(self, place: Place, states: Iterable[MemoryState]) -> list[RememberedFact]:
         owners = self._owners(place)

@@ -3,14 +3,14 @@
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
+from uuid import UUID
 
-from memoriale.adapters.application.branching import BranchView
 from memoriale.adapters.library.ledger import Ledger
 from memoriale.adapters.library.memory import Memory
 from memoriale.domain.errors import ConflictError, InputError, RefusedError
 from memoriale.domain.guards import Guard, NothingNew, StreamAt
 from memoriale.domain.keys import Subject
-from memoriale.domain.memory import Status
+from memoriale.domain.memory import MemoryState
 from memoriale.domain.principal import Right
 from memoriale.domain.resources.limits import is_bookkeeping
 from memoriale.domain.resources.ref import ResourceRef
@@ -62,7 +62,8 @@ class Places:
     ) -> None:
         self.tenant = check_tenant(tenant)
         self._ledger, self._who = ledger, who
-        self._forked: set[Hashable] = set()
+        self._forked: set[UUID] = set()
+        self._forked_from: set[ResourceRef] = set()
 
     @property
     def ledger(self) -> Ledger:
@@ -154,16 +155,15 @@ class Places:
                 value=child.team_id,
                 allowed=parent.team_id,
             )
-        source, target = self.of(parent), self.of(child, writing=True)
-        memory = source.memory
-        memory.allow("fork", Right.USE, Right.OPERATE)
+        memory = self.of(parent).memory
+        self._allow_fork(memory, parent)
         services = memory.services
         at = services.log.head() - 1
-        guards = self._empty(child, target)
+        owner, guards = self._empty(child)
         branch = memory.branch_view()
         try:
             services.branching.fork(
-                memory.principal, FORKED, branch, at, child=target.owner, guards=guards
+                memory.principal, FORKED, branch, at, child=owner, guards=guards
             )
         except (ConflictError, InputError) as error:
             if error.code in ("taken", ConflictError.default_code):
@@ -187,22 +187,31 @@ class Places:
         current = [s for h in seen.inherited for s in h.of_kind(kind).current(seen.now)]
         return sum(s.index <= branch.branch.at and not _is_kept_back(s) for s in current)
 
-    def _empty(self, child: ResourceRef, place: Place) -> tuple[Guard, ...]:
-        """That a resource has no memories now, as guards; bookkeeping does not count."""
-        memory = place.memory
-        services = memory.services
-        branch: BranchView = memory.branch_view()
-        seen = services.deciding.read(memory.principal, branch, place.owner, KINDS)
-        key = services.log.identities.key(place.owner)
-        if seen is None:
-            return tuple(NothingNew(key.pseudonym, kind, -1) for kind in KINDS)
-        if place.memory.branch_name == FORKED or any(
-            s.status is not Status.ERASED and not _is_kept_back(s)
-            for kind in KINDS
-            for s in seen.current(kind)
-        ):
-            raise not_empty(child)
-        return tuple(NothingNew(key.pseudonym, kind, seen.index) for kind in KINDS)
+    def _allow_fork(self, memory: Memory, parent: ResourceRef) -> None:
+        """Asks for the rights; their use is on record once for each parent."""
+        if parent in self._forked_from:
+            memory.allow("fork", Right.USE)
+        else:
+            memory.allow("fork", Right.USE, Right.OPERATE)
+            self._forked_from.add(parent)
+
+    def _empty(self, child: ResourceRef) -> tuple[Subject, tuple[Guard, ...]]:
+        """The owner that a child will be, and as guards that it has no memories."""
+        place = self.of(child)
+        services = place.memory.services
+        key, index = services.log.identities.find(place.owner), -1
+        if key is not None:
+            if place.memory.branch_name == FORKED:
+                raise not_empty(child)
+            branch = place.memory.branch_view()
+            seen = services.deciding.read(place.memory.principal, branch, place.owner, KINDS)
+            assert seen is not None
+            current = [state for kind in KINDS for state in seen.current(kind)]
+            if not all(map(_is_kept_back, current)):
+                raise not_empty(child)
+            index = seen.index
+        pseudonym = services.log.identities.key(place.owner).pseudonym
+        return place.owner, tuple(NothingNew(pseudonym, kind, index) for kind in KINDS)
 
 
 def not_empty(child: ResourceRef) -> ConflictError:
@@ -216,6 +225,7 @@ def not_empty(child: ResourceRef) -> ConflictError:
     )
 
 
-def _is_kept_back(state: Any) -> bool:
+def _is_kept_back(state: MemoryState) -> bool:
+    """Whether it is bookkeeping, which a fork leaves behind."""
     key = working_key(state)
     return key is not None and is_bookkeeping(key)
