@@ -18,6 +18,7 @@ BY_MODULE: Final[dict[str, str]] = {
     "memoriale.adapters.library.resources.access": (
         "with_team_access_control with_team_access_control_semantic"
     ),
+    "memoriale.adapters.library.resources.asynchronous": "AsyncResourceMemory",
     "memoriale.adapters.library.resources.checked": "CheckedWorkingMemory",
     "memoriale.adapters.library.resources.compaction": "compact_semantic_memory",
     "memoriale.adapters.library.resources.forking": "ForkMemoryResult",

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         with_team_access_control,
         with_team_access_control_semantic,
     )
+    from memoriale.adapters.library.resources.asynchronous import AsyncResourceMemory
     from memoriale.adapters.library.resources.checked import CheckedWorkingMemory
     from memoriale.adapters.library.resources.compaction import compact_semantic_memory
     from memoriale.adapters.library.resources.forking import ForkMemoryResult
@@ -182,6 +183,7 @@ __all__ = [
     "AsyncLedger",
     "AsyncMemory",
     "AsyncMemoryManager",
+    "AsyncResourceMemory",
     "AutoCompactOptions",
     "BehindError",
     "BulkSemanticMemoryProvider",
