@@ -9,6 +9,8 @@ from memoriale.adapters.application.tenant_log import TenantLog
 
 if TYPE_CHECKING:
     from memoriale.adapters.application.comparing import Comparing
+    from memoriale.adapters.application.episodes import EpisodeLog
+    from memoriale.adapters.application.episodic_trees import EpisodicTrees
     from memoriale.adapters.application.merging import BranchMerging
 
 T = TypeVar("T")
@@ -45,3 +47,20 @@ class BranchServices(ABC):
         from memoriale.adapters.application.merging import BranchMerging
 
         return self._once("merging", lambda: BranchMerging(self.log, self.branching))
+
+    @property
+    def episodes(self) -> "EpisodeLog":
+        """What happened to resources and in their sessions."""
+        from memoriale.adapters.application.episodes import EpisodeLog
+
+        self.log.require_its_keys()
+        return self._once("episodes", lambda: EpisodeLog(self.log))
+
+    @property
+    def episodic_trees(self) -> "EpisodicTrees":
+        """The same as trees."""
+        from memoriale.adapters.application.episodic_trees import EpisodicTrees
+
+        return self._once(
+            "episodic_trees", lambda: EpisodicTrees(self.log, self.branching, self.episodes)
+        )

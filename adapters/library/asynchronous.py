@@ -82,6 +82,8 @@ class AsyncMemory:
     merge = awaited(Memory.merge)
     approve = awaited(Memory.approve)
     discard = awaited(Memory.discard)
+    episodic = awaited(Memory.episodic)
+    episodic_tree = awaited(Memory.episodic_tree)
     remember = awaited(Memory.remember)
     remember_many = awaited(Memory.remember_many)
     import_lines = awaited(Memory.import_lines)

@@ -11,6 +11,7 @@ from memoriale.adapters.application.reading import AsOf
 from memoriale.adapters.application.writing import Change
 from memoriale.adapters.library.bound import PRINCIPAL_FIELDS, wants_proof
 from memoriale.adapters.library.comparisons import Comparisons
+from memoriale.adapters.library.episodes import Episodic
 from memoriale.adapters.library.fields import (
     AmendFields,
     ChangeFields,
@@ -39,7 +40,7 @@ Answers = list[Receipt | MemorialeError]
 Branches = list[Branch]
 
 
-class Memory(Comparisons, Looking, Merges, Subscribing, WithStores):
+class Memory(Comparisons, Episodic, Looking, Merges, Subscribing, WithStores):
     """
     A handle bound to one principal and one branch: cheap, immutable, safe to share between
     threads. Made by ``Ledger.memory``.

@@ -4,9 +4,11 @@ from typing import Final
 
 BY_MODULE: Final[dict[str, str]] = {
     "memoriale.adapters.application.explaining": "Explanation",
+    "memoriale.adapters.application.merge_results": "MergeConflict MergeResult MergeSide",
     "memoriale.adapters.importing.report": "ImportInterruptedError",
     "memoriale.adapters.library.async_manager": "AsyncMemoryManager",
     "memoriale.adapters.library.asynchronous": "AsyncLedger AsyncMemory",
+    "memoriale.adapters.library.episodes": "episodic_recall episodic_tree",
     "memoriale.adapters.library.ledger": "Ledger",
     "memoriale.adapters.library.memory": "Memory",
     "memoriale.adapters.library.opening": "open open_async",
@@ -60,6 +62,9 @@ BY_MODULE: Final[dict[str, str]] = {
     "memoriale.domain.operations.nodes": "AgentMemorySearchResult MemoryNode",
     "memoriale.domain.operations.scopes": "OperationScope",
     "memoriale.domain.operations.states": "OperationStatus",
+    "memoriale.domain.episodes": (
+        "Episodes EpisodicBranch EpisodicEntry EpisodicSession EpisodicTree"
+    ),
     "memoriale.domain.payloads": "ProcedureStep",
     "memoriale.domain.principal": "Principal Right",
     "memoriale.domain.receipt": "Receipt",

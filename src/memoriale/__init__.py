@@ -29,9 +29,11 @@ from memoriale.domain.scoring import ScoringWeights, compute_composite_score, re
 
 if TYPE_CHECKING:
     from memoriale.adapters.application.explaining import Explanation
+    from memoriale.adapters.application.merge_results import MergeConflict, MergeResult, MergeSide
     from memoriale.adapters.importing.report import ImportInterruptedError
     from memoriale.adapters.library.async_manager import AsyncMemoryManager
     from memoriale.adapters.library.asynchronous import AsyncLedger, AsyncMemory
+    from memoriale.adapters.library.episodes import episodic_recall, episodic_tree
     from memoriale.adapters.library.ledger import Ledger
     from memoriale.adapters.library.memory import Memory
     from memoriale.adapters.library.opening import open, open_async
@@ -89,6 +91,13 @@ if TYPE_CHECKING:
     from memoriale.adapters.providers.sqlite.semantic import SQLiteSemanticMemoryProvider
     from memoriale.adapters.providers.sqlite.working import SQLiteWorkingMemoryProvider
     from memoriale.domain.chat import ChatMessage, ModelProvider, ModelReply, ToolCall
+    from memoriale.domain.episodes import (
+        Episodes,
+        EpisodicBranch,
+        EpisodicEntry,
+        EpisodicSession,
+        EpisodicTree,
+    )
     from memoriale.domain.operations.items import ExtractedFact
     from memoriale.domain.operations.nodes import AgentMemorySearchResult, MemoryNode
     from memoriale.domain.operations.scopes import OperationScope
@@ -214,6 +223,11 @@ __all__ = [
     "EntityFact",
     "EntityMemory",
     "EntityRelationship",
+    "Episodes",
+    "EpisodicBranch",
+    "EpisodicEntry",
+    "EpisodicSession",
+    "EpisodicTree",
     "EvalCase",
     "EventBus",
     "Explanation",
@@ -252,6 +266,9 @@ __all__ = [
     "MemoryManager",
     "MemoryNode",
     "MemoryScope",
+    "MergeConflict",
+    "MergeResult",
+    "MergeSide",
     "MissingRightError",
     "ModelEmbeddings",
     "ModelProvider",
@@ -322,6 +339,8 @@ __all__ = [
     "cosine_similarity",
     "create_memory_lifecycle_hooks",
     "create_memory_tools",
+    "episodic_recall",
+    "episodic_tree",
     "fact_from_row",
     "is_ancestor",
     "is_bulk_rememberable",

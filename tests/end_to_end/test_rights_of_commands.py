@@ -100,6 +100,8 @@ ROWS: Final = [
     row("discard", "work", rights="use"),
     row("discard", "whole", rights="use review", user=None),
     row("discard", "handed", rights="use operate"),
+    row("episodic", "--resource", "resource", rights="use"),
+    row("episodic-tree", "--resource", "resource", rights="use"),
     row("import", "{line}", rights="use operate"),
     row("export", "--out", "{folder}", rights="privacy", user=None),
     row("sql", "SELECT 1", rights="analyse", user=None),

@@ -17,6 +17,7 @@ from memoriale.adapters.library.ledger import Ledger
 from memoriale.adapters.library.memory import Memory
 from memoriale.domain.errors import InputError, MissingRightError
 from memoriale.domain.principal import ALL_RIGHTS, Right
+from memoriale.domain.resources.ref import ResourceRef
 from tests.fixtures.store_calls import FINDING, FOR_OTHERS, MISSING, OFFERING, REPAIRING, prepare
 from tests.fixtures.surfaces import public
 
@@ -80,6 +81,8 @@ CALLS: Final = [
     call("Memory.discard", lambda p: p.alice.discard("work"), USE),
     call("Memory.discard", lambda p: p.nobody.discard("whole"), USE, REVIEW),
     call("Memory.discard", lambda p: p.alice.discard("handed"), USE, OPERATE),
+    call("Memory.episodic", lambda p: p.alice.episodic(ResourceRef("r")), USE),
+    call("Memory.episodic_tree", lambda p: p.alice.episodic_tree(ResourceRef("r")), USE),
     call("Memory.remember", lambda p: p.alice.remember("x"), USE),
     call("Memory.remember_many", lambda p: p.alice.remember_many(["x"]), USE),
     call(
