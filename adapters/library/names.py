@@ -81,7 +81,7 @@ BY_MODULE: Final[dict[str, str]] = {
     "memoriale.domain.resources.ref": "ResourceRef",
     "memoriale.domain.resources.rows": "fact_from_row",
     "memoriale.domain.resources.similarity": "cosine_similarity",
-    "memoriale.domain.resources.teams": "TeamAccessChecker",
+    "memoriale.domain.resources.teams": "TeamAccessChecker check_team_access",
     "memoriale.domain.stores.configs": (
         "ConsolidateOptions ContextBudgetConfig CorrectionsConfig DecisionConfig EventBus "
         "FileMemoryConfig LearningsConfig PruneOptions UserFactsConfig UserProfileConfig"

@@ -130,7 +130,7 @@ if TYPE_CHECKING:
     from memoriale.domain.resources.ref import ResourceRef
     from memoriale.domain.resources.rows import fact_from_row
     from memoriale.domain.resources.similarity import cosine_similarity
-    from memoriale.domain.resources.teams import TeamAccessChecker
+    from memoriale.domain.resources.teams import TeamAccessChecker, check_team_access
     from memoriale.domain.stores.configs import (
         ConsolidateOptions,
         ContextBudgetConfig,
@@ -334,6 +334,7 @@ __all__ = [
     "__version__",
     "agent_memory",
     "build_context_snippet",
+    "check_team_access",
     "compact_semantic_memory",
     "compute_composite_score",
     "cosine_similarity",
