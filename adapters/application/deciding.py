@@ -3,7 +3,7 @@
 import random
 import time
 from collections import ChainMap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
@@ -245,7 +245,7 @@ class Deciding:
             index=index,
             now=now,
             content_tag=lambda text: self._drafting.content_tag(owner, text),
-            held=lambda: bool(self._holds(owner.pseudonym)),
+            held=lambda: any(map(self._holds, (owner.pseudonym, *parents))),
         )
 
     def _others(
@@ -273,12 +273,14 @@ class Deciding:
         # An other's place in its stream is its guard: who changed it meanwhile is a conflict.
         known = [seen.states, *seen.inherited, seen.others]
         states = ChainMap[UUID, MemoryState]({}, *known)  # type: ignore[arg-type]
+        ending = [step.memory_id for step in steps if isinstance(step, End)]
+        owners = {i: states[i].columns.owner for i in ending if i in states}
         for step in steps:
             events.append(self._step_events.event(principal, branch, owner, step, stamp, states))
         guards: list[Guard] = [
             NothingNew(owner.pseudonym, kind, seen.index, branch.branch.id) for kind in kinds
         ]
-        guards += self._check_holds(owner.pseudonym, steps, seen.index)
+        guards += self._check_holds(owner.pseudonym, steps, seen.index, owners)
         guards += request.guards
         if request.job is not None:
             guards.append(request.job)
@@ -327,14 +329,19 @@ class Deciding:
                 value=str(job.stream_id),
             )
 
-    def _check_holds(self, owner: UUID, steps: Sequence[Step], index: int) -> list[Guard]:
+    def _check_holds(
+        self, owner: UUID, steps: Sequence[Step], index: int, owners: Mapping[UUID, UUID]
+    ) -> list[Guard]:
+        """Refuses what a hold forbids, on the owner or on whose memory ends; then the guards."""
         ended = [s for s in steps if isinstance(s, End) and s.because in HELD_REASONS]
         if not ended:
             return []
-        holds = self._holds(owner)
-        for step in ended:
-            refuse_if_held(holds, step.because)
-        return [no_new_hold(owner, index)]
+        whose = dict.fromkeys([owner, *(owners.get(s.memory_id, owner) for s in ended)])
+        for each in whose:
+            holds = self._holds(each)
+            for step in ended:
+                refuse_if_held(holds, step.because)
+        return [no_new_hold(each, index) for each in whose]
 
     def _holds(self, owner: UUID) -> list[UUID]:
         return active_holds(self._log.mapper.decode(self._log.reader.slice(owner, HOLD_KIND)))

@@ -81,7 +81,7 @@ def test_random_histories_agree_with_dictionaries(shared_ledger: Ledger) -> None
     class OnLedger(Histories):
         ledger = shared_ledger
 
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(
         OnLedger,
         settings=settings(
             max_examples=20,

@@ -1,0 +1,77 @@
+"""The commands of resources' memory, run as users run them."""
+
+import pytest
+
+from tests.fixtures.cli import CommandLine
+
+
+@pytest.fixture
+def bot(cli: CommandLine, request: pytest.FixtureRequest) -> CommandLine:
+    """A resource of a team, in a tenant of the test's own."""
+    tenant = request.node.originalname.replace("test_", "")[:40]
+    variables = {
+        "MEMORIALE_TENANT": tenant,
+        "MEMORIALE_RESOURCE": "bot",
+        "MEMORIALE_TEAM": "blue",
+    }
+    return cli.under(variables)
+
+
+def test_working_memory(bot: CommandLine) -> None:
+    """A key is set, read, listed page by page, read as of a point, and deleted."""
+    made = bot("working", "set", "plan", '{"steps": [1, 2]}', "--json").json()
+    assert (made["key"], made["value"]) == ("plan", {"steps": [1, 2]})
+    again = bot("working", "set", "plan", '{"steps": [1, 2]}', "--json").json()
+    assert again["index"] == made["index"]
+    bot("working", "set", "note", '"tea"', "--json").json()
+    bot("working", "set", "__session", "1", "--json").json()
+    assert bot("working", "get", "plan", "--json").json() == made
+    first = bot("working", "list", "--limit", "1", "--json").json()
+    assert first == {"items": [{"key": "note", "value": "tea"}], "next": "note"}
+    rest = bot("working", "list", "--after", first["next"], "--json").json()
+    assert rest == {"items": [{"key": "plan", "value": {"steps": [1, 2]}}], "next": None}
+    assert bot("working", "delete", "plan", "--json").json() == {"key": "plan", "deleted": True}
+    assert bot("working", "delete", "plan", "--json").json() == {"key": "plan", "deleted": False}
+    gone = {"key": "plan", "value": None, "index": None}
+    assert bot("working", "get", "plan", "--json").json() == gone
+    then = bot("working", "get", "plan", "--as-of", str(made["index"]), "--json").json()
+    assert then == made
+    assert b"tea" in bot("working", "list").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        (("working", "set", "", "1"), "key"),
+        (("working", "set", "k", "NaN"), "value"),
+        (("working", "set", "k", "tea"), "value"),
+        (("working", "list", "--limit", "1001"), "limit"),
+        (("compact", "--max-facts", "-1"), "max_facts"),
+        (("compact", "--max-age", "nan"), "max_age"),
+        (("compact", "--resource", ""), "resource"),
+    ],
+    ids=str,
+)
+def test_wrong_arguments(bot: CommandLine, arguments: tuple[str, ...], field: str) -> None:
+    """What cannot be kept or done ends with code 2 and names the field."""
+    run = bot(*arguments, "--json")
+    assert run.code == 2
+    assert run.error()["field"] == field
+
+
+def test_compaction(bot: CommandLine) -> None:
+    """The oldest facts beyond a number are retired; a dry run only says so, and without a limit
+    nothing goes."""
+    for n in range(4):
+        bot.remember(f"fact {n}", "--kind", "semantic")
+    report = {"checked": 4, "changed": 3, "skipped": []}
+    assert bot("compact", "--json").json() == {**report, "changed": 0}
+    assert bot("compact", "--max-facts", "1", "--dry-run", "--json").json() == report
+    assert bot("compact", "--max-facts", "1", "--json").json() == report
+    assert bot("compact", "--max-age", "1", "--json").json() == {
+        **report,
+        "checked": 1,
+        "changed": 0,
+    }
+    (left,) = bot("list", "--kind", "semantic", "--json").json()["memories"]
+    assert left["content"] == "fact 3"
