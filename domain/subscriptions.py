@@ -95,6 +95,8 @@ class EventType(StrEnum):
     ADD = "add"
     UPDATE = "update"
     DELETE = "delete"
+    DEDUP = "dedup"
+    """The same was said again; beyond the reference, which calls it an update."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,11 +105,12 @@ class MemoryEvent:
     What happened to a memory (reference system B, ``MemoryEvent``).
 
     Args:
-        type: add, update or delete.
+        type: add, update, delete or dedup.
         id: The memory.
         content: The text that it has since; None when it ended, only what is known about it
             changed, or its owner was erased.
-        scope_tags: Whose it is: ``scope:user:alice``, ``scope:agent:desk``, ``scope:TAG``.
+        scope_tags: Whose it is: ``scope:user:alice``, ``scope:agent:desk``, ``scope:tag:TAG``;
+            so no tag can look like a user.
         timestamp: When it was recorded, by the clock of the database.
         index: Place in the log; of two events the later one has the higher index.
         event_id: Of the event.
@@ -135,6 +138,7 @@ class MemoryEvent:
 _TYPES: Final[Mapping[str, EventType]] = {
     "memory.remembered": EventType.ADD,
     "memory.reinstated": EventType.ADD,
+    "memory.restated": EventType.DEDUP,
     "memory.invalidated": EventType.DELETE,
 }
 

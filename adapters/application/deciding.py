@@ -86,12 +86,14 @@ class Decided:
     Args:
         events: For each event its memory (of a job's: the job) and topic; none when nothing had
             to change.
+        event_ids: Their ids.
         index: Index of the last event; None when nothing had to change.
         recorded_at: When it was recorded; aware UTC.
         created: False when an earlier call with the same idempotency key stored it.
     """
 
     events: tuple[tuple[UUID, str], ...] = ()
+    event_ids: tuple[UUID, ...] = ()
     index: int | None = None
     recorded_at: datetime | None = None
     created: bool = True
@@ -314,6 +316,7 @@ class Deciding:
             return None
         return Decided(
             events=tuple((_subject_of(row.columns), row.columns.topic) for row in rows),
+            event_ids=tuple(row.columns.event_id for row in rows),
             index=rows[-1].recorded.index,
             recorded_at=rows[-1].recorded.recorded_at,
             created=False,
@@ -356,6 +359,7 @@ class _Marks:
 def _decided(planned: Planned, receipt: AppendReceipt) -> Decided:
     return Decided(
         events=tuple((_subject_of(e.columns), e.columns.topic) for e in planned.events),
+        event_ids=tuple(e.columns.event_id for e in planned.events),
         index=receipt.last,
         recorded_at=receipt.recorded_at,
     )

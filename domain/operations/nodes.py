@@ -1,17 +1,14 @@
-"""Items as operations hand them out, and what is told of their changes."""
+"""Items as operations hand them out."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
 from uuid import UUID
 
 from memoriale.domain.keys import Subject
 from memoriale.domain.memory import MemoryState
 from memoriale.domain.operations.scopes import OperationScope
 from memoriale.domain.payloads import Item
-
-EventType = Literal["add", "update", "delete", "dedup"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,30 +44,6 @@ class AgentMemorySearchResult:
     score: float
     similarity: float | None
     node: MemoryNode
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryEvent:
-    """
-    That an item changed, told after it was stored.
-
-    Args:
-        type: ``add``, ``update``, ``delete``, or ``dedup`` for one that was said again.
-        id: Which item.
-        content: Its words from then on; None where it ended.
-        scope: Whose it is.
-        timestamp: When it was recorded; aware UTC.
-        index: Index of the append's last event: subscriptions may begin after it.
-        op_id: The operation that did it; None for ``update`` and ``delete``.
-    """
-
-    type: EventType
-    id: UUID
-    content: str | None
-    scope: OperationScope
-    timestamp: datetime
-    index: int
-    op_id: str | None = None
 
 
 def node_of(state: MemoryState, names: Mapping[UUID, Subject]) -> MemoryNode | None:

@@ -47,6 +47,12 @@ class OperationScope:
             return Subject("agent", self.agent_id)
         return Subject("tenant", tenant)
 
+    def event_tags(self) -> tuple[str, ...]:
+        """How it is written in events: user, agent and tags each with a word of their own."""
+        named = (("user", self.user_id), ("agent", self.agent_id))
+        who = [f"scope:{word}:{name}" for word, name in named if name is not None]
+        return (*who, *(f"scope:tag:{tag}" for tag in self.tags))
+
     def as_dict(self) -> dict[str, Any]:
         """The fields that are given, as JSON values."""
         found: dict[str, Any] = {}

@@ -47,14 +47,16 @@ class Watch:
     Args:
         started: Told when an attempt begins.
         extracted: Told what the model took from the messages.
-        stored: Told what was stored.
+        stored: Told what was stored, and the correlation id of its events.
         ended: Gives what is set when nobody waits for a job any more.
+        correlation: Gives the correlation id of what is stored; None: that of the job.
     """
 
     started: Callable[[UUID], None] = lambda job_id: None
     extracted: Callable[[UUID, list[ExtractedFact]], None] = lambda job_id, facts: None
-    stored: Callable[[Job, OperationScope, Stored], None] = lambda job, scope, stored: None
+    stored: Callable[[OperationScope, Stored, UUID], None] = lambda scope, stored, belongs: None
     ended: Callable[[UUID], Event] = lambda job_id: Event()
+    correlation: Callable[[], UUID | None] = lambda: None
 
 
 def request_add(
@@ -66,6 +68,7 @@ def request_add(
     op_id: str,
     idempotency_key: str | None = None,
     type_: str = ADD_JOB,
+    correlation_id: UUID | None = None,
 ) -> Decided:
     """
     Accepts messages. The job holds them, sealed for their owner, so no failure loses any.
@@ -78,6 +81,7 @@ def request_add(
         op_id: Label of the operation.
         idempotency_key: A repeated call with it and the same messages gives the first job.
         type_: Type of the job.
+        correlation_id: What its events belong to.
 
     Raises:
         InputError: The key was used for other messages or another scope.
@@ -103,6 +107,7 @@ def request_add(
             command="add",
             arguments={"messages": told, "scope": scope.as_dict()},
             idempotency_key=idempotency_key,
+            correlation_id=correlation_id,
         ),
     )
 
@@ -182,6 +187,7 @@ class Adding:
 
         answer, commands = patient(asked)
         self.watch.extracted(job.id, answer.value.extracted())
+        belongs = self.watch.correlation() or job.columns.correlation_id
         stored = store_items(
             memory,
             answer,
@@ -192,9 +198,10 @@ class Adding:
             commands=commands,
             work=work,
             jobs=jobs,
+            correlation_id=belongs,
             asks=_graph_asks(rules, job),
         )
-        self.watch.stored(job, scope, stored)
+        self.watch.stored(scope, stored, belongs)
         return result_of(answer, stored.ids)
 
 

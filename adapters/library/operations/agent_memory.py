@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Lock
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self
 from uuid import UUID
 
 from memoriale.adapters.application.deciding import Request
@@ -19,6 +19,7 @@ from memoriale.adapters.library.operations.adding import (
     add_handlers,
     request_add,
 )
+from memoriale.adapters.library.operations.bridge import SharedBridge, SharedOptions
 from memoriale.adapters.library.operations.handles import (
     AgentMemoryAddOperation,
     AgentMemorySearchOperation,
@@ -32,6 +33,7 @@ from memoriale.adapters.library.operations.storing import (
     Rules,
     Stored,
 )
+from memoriale.adapters.library.operations.telling import memory_events
 from memoriale.adapters.library.operations.vectors import (
     ManyOwners,
 )
@@ -44,12 +46,13 @@ from memoriale.domain.fields import parse_id
 from memoriale.domain.jobs import Job
 from memoriale.domain.memory import MemoryState
 from memoriale.domain.operations.items import ITEM
-from memoriale.domain.operations.nodes import MemoryEvent, MemoryNode, scope_of_node
+from memoriale.domain.operations.nodes import MemoryNode, scope_of_node
 from memoriale.domain.operations.op_ids import OperationIds
 from memoriale.domain.operations.scopes import OperationScope, Scope, parse_scope
 from memoriale.domain.payloads import Item
 from memoriale.domain.principal import Principal, Right
 from memoriale.domain.steps import End, Replace, Slice, Step
+from memoriale.domain.subscriptions import MemoryEvent
 from memoriale.domain.text import check_query
 from memoriale.domain.values import check_whole
 
@@ -72,7 +75,7 @@ class Inner:
     ledger: Ledger
     tenant: str
     events: Topic[MemoryEvent]
-    shared: Any
+    shared: SharedBridge | None
 
 
 class AgentMemory:
@@ -92,6 +95,7 @@ class AgentMemory:
         model: ModelProvider | None,
         vectors: ManyOwners | None,
         graph: GraphOption,
+        shared: SharedOptions | None,
     ) -> None:
         self._ledger, self._tenant, self._rules = ledger, tenant, rules
         self._services = ledger.tenant(tenant)
@@ -112,7 +116,9 @@ class AgentMemory:
             extracted=lambda job_id, facts: self._worker.extracted(job_id, facts),
             stored=self._stored,
             ended=lambda job_id: self._worker.ended(job_id),
+            correlation=self._correlation,
         )
+        self._bridge = None if shared is None else self._bridged(shared)
         given = None if vectors is None else (lambda memory: vectors)
         handlers = add_handlers(
             self._acting, self._language_model, given, type_=self._add_job, watch=watch
@@ -126,7 +132,7 @@ class AgentMemory:
     @property
     def inner(self) -> Inner:
         """What it is made of."""
-        return Inner(self._ledger, self._tenant, self.events, None)
+        return Inner(self._ledger, self._tenant, self.events, self._bridge)
 
     def add(
         self,
@@ -164,6 +170,7 @@ class AgentMemory:
                 op_id=label,
                 idempotency_key=idempotency_key,
                 type_=self._add_job,
+                correlation_id=self._correlation(),
             )
         except BaseException:
             self._ids.release(label)
@@ -263,6 +270,8 @@ class AgentMemory:
                 return
             self._destroyed = True
         self._worker.close()
+        if self._bridge is not None:
+            self._bridge.close()
         self._searching.shutdown(wait=True, cancel_futures=True)
         with self._lock:
             left = list(self._searches)
@@ -292,6 +301,17 @@ class AgentMemory:
 
     def _of(self, scope: OperationScope) -> Memory:
         return self._ledger.memory(tenant=self._tenant, user=scope.user_id, agent=scope.agent_id)
+
+    def _bridged(self, shared: SharedOptions) -> SharedBridge:
+        everybody = self._ledger.memory(tenant=self._tenant)
+        return SharedBridge(everybody, self._told, shared, kinds=(ITEM,), all_owners=True)
+
+    def _told(self, event: MemoryEvent) -> None:
+        self.events.publish(event)
+        self.size.changed()
+
+    def _correlation(self) -> UUID | None:
+        return None if self._bridge is None else self._bridge.correlation_id()
 
     def _acting(self, principal: Principal, branch: str) -> Memory:
         return Memory(self._services, self._ledger.settings, principal, branch)
@@ -333,36 +353,29 @@ class AgentMemory:
             return steps if now is not None and seen.is_current(now) else ()
 
         content = None if given is None else given.content
+        correlation_id = self._correlation()
         decided = self._services.deciding.decide(
             memory.principal,
             memory.branch_view(),
             scope.owner(self._tenant),
             (ITEM,),
             decision,
-            Request(command=command, arguments={"id": str(state.memory_id), "content": content}),
+            Request(
+                command=command,
+                arguments={"id": str(state.memory_id), "content": content},
+                correlation_id=correlation_id,
+            ),
         )
-        if decided.index is None or decided.recorded_at is None:
-            return False
-        self.events.publish(
-            MemoryEvent(
-                type="delete" if given is None else "update",
-                id=state.memory_id,
-                content=content,
-                scope=scope,
-                timestamp=decided.recorded_at,
-                index=decided.index,
-            )
-        )
-        self.size.changed()
-        return True
+        contents = {} if content is None else {0: content}
+        for event in memory_events(decided, contents, scope, correlation_id):
+            self._told(event)
+        return bool(decided.events)
 
-    def _stored(self, job: Job, scope: OperationScope, stored: Stored) -> None:
+    def _stored(self, scope: OperationScope, stored: Stored, correlation_id: UUID) -> None:
         for job_id in stored.decided.jobs():
             self._worker.add(job_id)
-        for event in stored.events(scope, str(job.arguments.get("op_id"))):
-            self.events.publish(event)
-        if stored.ids:
-            self.size.changed()
+        for event in memory_events(stored.decided, stored.contents, scope, correlation_id):
+            self._told(event)
 
     def _search_over(self, handle: AgentMemorySearchOperation, label: str) -> None:
         with self._lock:

@@ -78,6 +78,7 @@ class SharedBridge:
         kinds: Only events of these kinds of memory.
         after: Begin after this index; None: with what is recorded from now on.
         own: Publish the events of this bridge's own calls as well.
+        all_owners: Events of every owner; rights ``audit`` and ``content``.
         on_failure: Told of every failure; they are in the log ``memoriale.bridge`` too.
     """
 
@@ -90,6 +91,7 @@ class SharedBridge:
         kinds: Sequence[str] = ("item",),
         after: int | None = None,
         own: bool = False,
+        all_owners: bool = False,
         on_failure: Failed | None = None,
     ) -> None:
         self.options = options or SharedOptions()
@@ -101,7 +103,10 @@ class SharedBridge:
         self._identities, self._log_id = memory.services.log.identities, memory.services.log.log_id
         start = memory.services.log.head() - 1 if after is None else after
         self._subscription = memory.subscribe(
-            after=start, kinds=kinds, on_interruption=lambda error, _: self._told(error)
+            after=start,
+            kinds=kinds,
+            all_owners=all_owners,
+            on_interruption=lambda error, _: self._told(error),
         )
         self._link = self._linked()
         self._thread = threading.Thread(
@@ -339,7 +344,7 @@ def _scope(subject: Subject) -> str:
 
 
 def _tagged(tag: str) -> str:
-    return f"scope:{tag}"
+    return f"scope:tag:{tag}"
 
 
 def _is_transport(given: object) -> bool:

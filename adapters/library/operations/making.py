@@ -5,7 +5,13 @@ from typing import Any
 
 from memoriale.adapters.library.ledger import Ledger
 from memoriale.adapters.library.operations.agent_memory import AgentMemory
-from memoriale.adapters.library.operations.options import GraphOption, model_of, refuse, retries_of
+from memoriale.adapters.library.operations.options import (
+    GraphOption,
+    model_of,
+    refuse,
+    retries_of,
+    shared_of,
+)
 from memoriale.adapters.library.operations.storing import CONCURRENCY, MOST_CONCURRENT, Rules
 from memoriale.adapters.library.operations.vectors import (
     Embed,
@@ -59,7 +65,10 @@ def agent_memory(
             ``GraphStore`` of the program's own. Relations are added in a job of their own.
         graph_llm: Takes nodes and edges from messages; required with ``knowledge_graph``.
         graph_extraction_prompt: Instructions for it instead of those of this release.
-        shared: How events are shared with other processes.
+        shared: ``{}`` or a mapping with ``transport``, ``topic_name``, ``filter`` and
+            ``bridge_name`` has ``events`` tell also what other processes change, of every owner
+            (rights ``audit`` and ``content``); see ``SharedOptions``. None: only what this
+            memory changes.
         **others: ``adapter`` and ``search_overfetch`` are refused, and the error says why.
 
     Raises:
@@ -88,4 +97,5 @@ def agent_memory(
         graph_prompt=graph.prompt,
     )
     vectors = None if embedder is None else ManyOwners(embedder, services.log.erasures)
-    return AgentMemory(ledger, tenant, rules, model_of("llm", llm), vectors, graph)
+    model, bridge = model_of("llm", llm), shared_of(shared)
+    return AgentMemory(ledger, tenant, rules, model, vectors, graph, bridge)

@@ -1,8 +1,10 @@
 """The options of ``agent_memory``, checked before anything begins."""
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any, Final
 
+from memoriale.adapters.library.operations.bridge import SharedOptions
 from memoriale.adapters.library.operations.patience import MOST_RETRIES
 from memoriale.adapters.library.operations.relating import OWN_RELATE_JOB, RELATE_JOB
 from memoriale.adapters.library.stores.ledger_graph import LedgerGraph
@@ -77,6 +79,27 @@ def model_of(name: str, given: object) -> ModelProvider | None:
         value=type(given).__name__,
         allowed="a ModelProvider",
     )
+
+
+def shared_of(given: object) -> SharedOptions | None:
+    """
+    How events are shared; None when they are not.
+
+    Raises:
+        InputError: No mapping, an unknown field, or a wrong value of one.
+    """
+    if given is None or isinstance(given, SharedOptions):
+        return given
+    names = [field.name for field in fields(SharedOptions)]
+    if not isinstance(given, Mapping) or not set(given) <= set(names):
+        raise InputError(
+            f"shared is a mapping with {', '.join(names)}.",
+            code="bad_value",
+            field="shared",
+            value=shown(given),
+            allowed=names,
+        )
+    return SharedOptions(**given)
 
 
 class GraphOption:

@@ -17,14 +17,13 @@ from memoriale.domain.commands import Remember
 from memoriale.domain.errors import InputError
 from memoriale.domain.events import NewEvent, Remembered, Restated, SourceTier
 from memoriale.domain.operations.items import DEDUP_THRESHOLD, ITEM, AddItems
-from memoriale.domain.operations.nodes import EventType, MemoryEvent
 from memoriale.domain.operations.scopes import OperationScope
 from memoriale.domain.principal import Right
 from memoriale.domain.steps import Ask, Make, Restate, Slice, Step
 
 CONCURRENCY: Final = 4
 MOST_CONCURRENT: Final = 64
-_TYPES: Final[Mapping[str, EventType]] = {Remembered.TOPIC: "add", Restated.TOPIC: "dedup"}
+_TOUCHED: Final = (Remembered.TOPIC, Restated.TOPIC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,31 +56,12 @@ class Stored:
     Args:
         ids: The items that were made or restated, in the order in which each was first touched.
         decided: What became of the request.
-        contents: For each item that was made or restated its words, in the order of the events.
+        contents: The words of each item, by the place of its event in the append.
     """
 
     ids: tuple[UUID, ...]
     decided: Decided
-    contents: tuple[str, ...]
-
-    def events(self, scope: OperationScope, op_id: str) -> list[MemoryEvent]:
-        """What is told of it."""
-        index, at = self.decided.index, self.decided.recorded_at
-        if index is None or at is None:
-            return []
-        touched = [e for e in self.decided.events if e[1] in _TYPES]
-        return [
-            MemoryEvent(
-                type=_TYPES[topic],
-                id=memory_id,
-                content=content,
-                scope=scope,
-                timestamp=at,
-                index=index,
-                op_id=op_id,
-            )
-            for (memory_id, topic), content in zip(touched, self.contents, strict=True)
-        ]
+    contents: Mapping[int, str]
 
 
 def commands_of(
@@ -126,6 +106,7 @@ def store_items(
     commands: Sequence[Remember],
     work: Work | None = None,
     jobs: Jobs | None = None,
+    correlation_id: UUID | None = None,
     asks: Sequence[Ask] = (),
 ) -> Stored:
     """
@@ -141,6 +122,7 @@ def store_items(
         patient: Tries to embed again.
         commands: From ``commands_of``.
         work, jobs: The job, and what makes its completion.
+        correlation_id: What the events belong to.
         asks: Further jobs that are asked for in the same append.
 
     Raises:
@@ -175,7 +157,7 @@ def store_items(
             command="add",
             arguments={"reply": answer.raw},
             idempotency_key=None if work is None else work.key("items"),
-            correlation_id=None if work is None else work.job.columns.correlation_id,
+            correlation_id=correlation_id,
             causation_id=None if work is None else work.job.columns.event_id,
             job=memory.job,
             closing=None if work is None or jobs is None else _closing(work, jobs, answer),
@@ -183,11 +165,11 @@ def store_items(
     )
     if work is not None and decided.events:
         work.completed = True
-    ids = [memory_id for memory_id, topic in decided.events if topic in _TYPES]
+    places = [n for n, (_, topic) in enumerate(decided.events) if topic in _TOUCHED]
     return Stored(
-        ids=tuple(dict.fromkeys(ids)),
+        ids=tuple(dict.fromkeys(decided.events[place][0] for place in places)),
         decided=decided,
-        contents=tuple(command.content for command in commands),
+        contents={place: c.content for place, c in zip(places, commands, strict=True)},
     )
 
 
