@@ -208,3 +208,51 @@ def test_the_rules_of_the_parent_hold_for_the_child(shared_ledger: Ledger, tenan
         child.show(hers.memory_id)
     grandchild = child.fork("given on", resource="grandkid")
     assert [memory.memory_id for memory in grandchild.list().memories] == [shared.memory_id]
+
+
+def test_a_parent_that_is_forked_meanwhile_is_forked_where_it_lies(
+    keys: LedgerWorkingMemory, shared_ledger: Ledger, tenant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fork that another one overtakes at its parent begins from the parent's branch."""
+    first = ResourceRef("first", "blue")
+    keys.set(first, "plan", 1)
+    places, found = Places(shared_ledger, tenant, {}), Places._empty
+
+    def overtaken(self: Places, child: ResourceRef) -> Any:
+        monkeypatch.setattr(Places, "_empty", found)
+        keys.fork(first, PARENT)
+        return found(self, child)
+
+    monkeypatch.setattr(Places, "_empty", overtaken)
+    places.fork(PARENT, CHILD)
+    assert dict(keys.list(CHILD)) == {"plan": 1}
+
+
+@pytest.mark.parametrize("who", [{"user": "alice"}, {"resource": "other"}, {"team": "red"}])
+def test_a_provider_acts_as_the_resource_and_nobody_else(
+    shared_ledger: Ledger, tenant: str, who: dict[str, str]
+) -> None:
+    """Whose memory it is says the ref alone."""
+    with pytest.raises(InputError):
+        LedgerWorkingMemory(shared_ledger, tenant=tenant, **who)
+
+
+@pytest.mark.parametrize("ref", [None, "bot", ("bot", None)])
+def test_what_is_no_ref_is_refused(
+    keys: LedgerWorkingMemory, facts: LedgerSemanticMemory, ref: Any
+) -> None:
+    """By every method, and a fork says which of both it was."""
+    calls = (
+        lambda: keys.get(ref, "a"),
+        lambda: keys.set(ref, "a", 1),
+        lambda: facts.list_all(ref),
+        lambda: facts.remember(ref, fact("x")),
+        lambda: keys.fork(ref, CHILD),
+        lambda: keys.fork(PARENT, ref),
+    )
+    fields = []
+    for call in calls:
+        with pytest.raises(InputError) as refused:
+            call()
+        fields.append(refused.value.field)
+    assert fields == ["ref", "ref", "ref", "ref", "parent", "child"]

@@ -43,7 +43,8 @@ class LedgerSemanticMemory:
     Args:
         ledger: An open ledger, or what opens it when it is first needed.
         tenant: Whose resources they are.
-        **who: ``rights``, ``actor``, ``actor_kind`` and ``purpose``, as for ``Ledger.memory``.
+        **who: ``rights``, ``actor``, ``actor_kind``, ``on_behalf_of`` and ``purpose``, as for
+            ``Ledger.memory``.
     """
 
     has_vector_index = True

@@ -22,7 +22,8 @@ class LedgerWorkingMemory:
     Args:
         ledger: An open ledger, or what opens it when it is first needed.
         tenant: Whose resources they are.
-        **who: ``rights``, ``actor``, ``actor_kind`` and ``purpose``, as for ``Ledger.memory``.
+        **who: ``rights``, ``actor``, ``actor_kind``, ``on_behalf_of`` and ``purpose``, as for
+            ``Ledger.memory``.
     """
 
     def __init__(self, ledger: Ledger | Callable[[], Ledger], *, tenant: str, **who: Any) -> None:

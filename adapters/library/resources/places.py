@@ -8,11 +8,12 @@ from uuid import UUID
 from memoriale.adapters.library.ledger import Ledger
 from memoriale.adapters.library.memory import Memory
 from memoriale.domain.errors import ConflictError, InputError, RefusedError
+from memoriale.domain.fields import choice
 from memoriale.domain.guards import Guard, NothingNew, StreamAt
 from memoriale.domain.keys import Subject
 from memoriale.domain.memory import MemoryState
 from memoriale.domain.principal import Right
-from memoriale.domain.resources.limits import is_bookkeeping
+from memoriale.domain.resources.limits import check_ref, is_bookkeeping
 from memoriale.domain.resources.ref import ResourceRef
 from memoriale.domain.stores.semantic import SEMANTIC
 from memoriale.domain.stores.working import WORKING, working_key
@@ -21,6 +22,8 @@ from memoriale.domain.text import check_tenant
 FORKED: Final = "__forked"
 """Name of the branch that a resource's memory lies on once it was forked from another's."""
 KINDS: Final = (WORKING, SEMANTIC)
+WHO: Final = ("rights", "actor", "actor_kind", "on_behalf_of", "purpose")
+"""What may be said of the caller: it acts as the resource and nobody else."""
 T = TypeVar("T")
 
 
@@ -53,14 +56,18 @@ class Places:
     Args:
         ledger: The ledger, or what gives it when it is first needed.
         tenant: Whose.
-        who: Further fields of the principal, as for ``Ledger.memory``: ``rights``, ``actor``,
-            ``actor_kind``, ``purpose``.
+        who: Further fields of the principal, as for ``Ledger.memory``: those of ``WHO``.
+
+    Raises:
+        InputError: A tenant that cannot be one, or another field.
     """
 
     def __init__(
         self, ledger: Ledger | Callable[[], Ledger], tenant: str, who: dict[str, Any]
     ) -> None:
         self.tenant = check_tenant(tenant)
+        for field in who:
+            choice("who", field, WHO)
         self._ledger, self._who = ledger, who
         self._forked: set[UUID] = set()
         self._forked_from: set[ResourceRef] = set()
@@ -83,17 +90,7 @@ class Places:
             ref: The resource.
             writing: Whether something is about to be stored there, so that it must be known.
         """
-        if not isinstance(ref, ResourceRef):
-            raise InputError(
-                "ref must be a ResourceRef.",
-                code="bad_value",
-                field="ref",
-                value=type(ref).__name__,
-                allowed="a ResourceRef",
-            )
-        memory = self.ledger.memory(
-            tenant=self.tenant, resource=ref.resource_id, team=ref.team_id, **self._who
-        )
+        memory = self._handle(ref)
         place = Place(memory)
         services = memory.services
         identities, branching = services.log.identities, services.branching
@@ -140,6 +137,8 @@ class Places:
             RefusedError: The child is of another team.
             ConflictError: The child has memories already.
         """
+        check_ref(parent, "parent")
+        check_ref(child, "child")
         if parent == child:
             raise InputError(
                 f"{child.resource_id!r} cannot be forked from itself; name another resource.",
@@ -155,15 +154,29 @@ class Places:
                 value=child.team_id,
                 allowed=parent.team_id,
             )
-        memory = self.of(parent).memory
-        self._allow_fork(memory, parent)
-        services = memory.services
-        at = services.log.head() - 1
-        owner, guards = self._empty(child)
-        branch = memory.branch_view()
+        self._allow_fork(parent)
+        source = self.of(parent, writing=True)
         try:
-            services.branching.fork(
-                memory.principal, FORKED, branch, at, child=owner, guards=guards
+            self._fork(source, child)
+        except ConflictError:
+            after = self.of(parent, writing=True)
+            if after.memory.branch_name == source.memory.branch_name:
+                raise
+            # The parent was forked from another one meanwhile, and has its memory elsewhere.
+            self._fork(after, child)
+
+    def _fork(self, source: Place, child: ResourceRef) -> None:
+        memory = source.memory
+        at = memory.services.log.head() - 1
+        owner, guards = self._empty(child)
+        try:
+            memory.services.branching.fork(
+                memory.principal,
+                FORKED,
+                memory.branch_view(),
+                at,
+                child=owner,
+                guards=(*guards, *source.guards),
             )
         except (ConflictError, InputError) as error:
             if error.code in ("taken", ConflictError.default_code):
@@ -187,8 +200,15 @@ class Places:
         current = [s for h in seen.inherited for s in h.of_kind(kind).current(seen.now)]
         return sum(s.index <= branch.branch.at and not _is_kept_back(s) for s in current)
 
-    def _allow_fork(self, memory: Memory, parent: ResourceRef) -> None:
-        """Asks for the rights; their use is on record once for each parent."""
+    def _handle(self, ref: ResourceRef) -> Memory:
+        check_ref(ref)
+        return self.ledger.memory(
+            tenant=self.tenant, resource=ref.resource_id, team=ref.team_id, **self._who
+        )
+
+    def _allow_fork(self, parent: ResourceRef) -> None:
+        """Asks for the rights; the use of ``operate`` is on record once for each parent."""
+        memory = self._handle(parent)
         if parent in self._forked_from:
             memory.allow("fork", Right.USE)
         else:
