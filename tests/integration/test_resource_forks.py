@@ -1,6 +1,7 @@
 """Forks of resources' memory on the ledger: exact, within a team, and found by every process."""
 
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -150,7 +151,7 @@ def test_a_write_that_a_fork_overtakes_is_stored_on_the_branch(
             keys.fork(PARENT, CHILD)
         WorkingStore(place.memory, guards=place.guards).set("late", 1)
 
-    places.change(CHILD, overtaken)
+    places.change(CHILD, "working.set", overtaken)
     assert tried == ["main", FORKED]
     assert dict(keys.list(CHILD)) == {"plan": 1, "late": 1}
 
@@ -256,3 +257,29 @@ def test_what_is_no_ref_is_refused(
             call()
         fields.append(refused.value.field)
     assert fields == ["ref", "ref", "ref", "ref", "parent", "child"]
+
+
+def test_who_may_not_use_memory_leaves_nothing_behind(shared_ledger: Ledger, tenant: str) -> None:
+    """Every method asks for the right, by that name, and a refused call stores nothing."""
+    denied = LedgerWorkingMemory(shared_ledger, tenant=tenant, rights=())
+    also = LedgerSemanticMemory(shared_ledger, tenant=tenant, rights=())
+    calls = (
+        lambda: denied.get(PARENT, "a"),
+        lambda: denied.set(PARENT, "a", 1),
+        lambda: denied.delete(PARENT, "a"),
+        lambda: denied.list(PARENT),
+        lambda: denied.fork(PARENT, CHILD),
+        lambda: denied.inherited(PARENT, CHILD),
+        lambda: also.remember(PARENT, fact("x")),
+        lambda: also.recall(PARENT, "x"),
+        lambda: also.list_all(PARENT),
+        lambda: also.list_recent(PARENT),
+        lambda: also.forget(PARENT, [str(uuid4())]),
+        lambda: also.history(PARENT, str(uuid4())),
+    )
+    log = shared_ledger.tenant(tenant).log
+    for call in calls:
+        with pytest.raises(MissingRightError) as refused:
+            call()
+        assert refused.value.allowed == Right.USE
+    assert log.head() == 0

@@ -7,6 +7,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from memoriale.adapters.application.deciding import Request
+from memoriale.adapters.application.questions import Question
 from memoriale.adapters.application.verifying import Verifying
 from memoriale.adapters.library.ledger import Ledger
 from memoriale.adapters.library.memory import Memory
@@ -202,16 +203,26 @@ class LedgerSemanticMemory:
         """The oldest facts besides the known ones."""
         found: list[MemoryState] = []
         after: int | None = -1
+        asked = Question(
+            query="every fact", kinds=(SEMANTIC,), top_k=_PAGE, wait=memory.settings.wait
+        )
         while len(found) < count and after is not None:
-            page = memory.list(kinds=(SEMANTIC,), limit=_PAGE, after=after)
-            ids = [shown.memory_id for shown in page.memories if shown.memory_id not in known]
-            states = memory.services.reading.folded(ids, memory.branch_view())
-            found += [s for i in ids if (s := states.get(i)) and s.columns.owner in owners]
+            page = memory.services.recalling.page(
+                memory.principal, memory.branch_view(), asked, after
+            )
+            new = (state for state in page.states if state.memory_id not in known)
+            found += [state for state in new if state.columns.owner in owners]
             after = page.next
-        return found[: max(count, 0)]
+        given = found[: max(count, 0)]
+        if given:
+            told = [(state.memory_id, state.index) for state in given]
+            memory.given("recall", told, index=page.index)
+        return given
 
     def _changed(self, ref: ResourceRef, change: "_Change") -> tuple[int, list[RememberedFact]]:
-        return self._places.change(ref, lambda place: self._change_at(place, change))
+        return self._places.change(
+            ref, change.command, lambda place: self._change_at(place, change)
+        )
 
     def _change_at(self, place: Place, change: "_Change") -> tuple[int, list[RememberedFact]]:
         memory = place.memory

@@ -40,7 +40,7 @@ class LedgerWorkingMemory:
 
     def set(self, ref: ResourceRef, key: str, value: JsonValue) -> None:
         """Sets a key, whether it is there or not; an equal value stores nothing."""
-        self._places.change(ref, lambda place: _store(place).set(key, value))
+        self._places.change(ref, "working.set", lambda place: _store(place).set(key, value))
 
     def list(self, ref: ResourceRef, *, after: str | None = None, limit: int = PAGE) -> WorkingPage:
         """Keys after one, in the order of their UTF-8 bytes; bookkeeping is left out."""
@@ -48,7 +48,7 @@ class LedgerWorkingMemory:
 
     def delete(self, ref: ResourceRef, key: str) -> bool:
         """Removes a key; whether it was there. History keeps what it had."""
-        return self._places.change(ref, lambda place: _store(place).delete(key))
+        return self._places.change(ref, "working.delete", lambda place: _store(place).delete(key))
 
     @property
     def forked_with(self) -> Hashable:

@@ -103,17 +103,19 @@ class Places:
             self._forked.add(key.pseudonym)
         return Place(Memory(services, memory.settings, memory.principal, FORKED))
 
-    def change(self, ref: ResourceRef, change: Callable[[Place], T]) -> T:
+    def change(self, ref: ResourceRef, command: str, change: Callable[[Place], T]) -> T:
         """
         Changes a resource's memory where it lies, also when it was forked meanwhile.
 
         Args:
             ref: The resource.
+            command: What it is called where it is refused; right ``use``.
             change: What to do at a place; it stores under the place's guards.
 
         Raises:
             ConflictError: From the change.
         """
+        self._handle(ref).allow(command, Right.USE)
         place = self.of(ref, writing=True)
         try:
             return change(place)
