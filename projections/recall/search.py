@@ -16,6 +16,7 @@ from memoriale.projections.recall.filters import (
     any_of,
     override_condition,
     query_condition,
+    uuid_literal,
     visible_condition,
 )
 from memoriale.projections.recall.order import best_places, composite
@@ -145,12 +146,21 @@ def visible_pool(
 ) -> Pool | None:
     """Every visible row; None when a partition is too large to keep."""
     chosen = []
-    for partition in dict.fromkeys(p for _, scope in lines for p in partitions(scope)):
+    for partition in _partitions(query, lines):
         shelf = view.shelves.get(partition, position, whole=whole)
         if shelf is None:
             return None
         chosen.append((shelf, visible(shelf, partition, query, lines)))
     return pooled(chosen)
+
+
+def _partitions(query: RecallQuery, lines: Sequence[ScopedLine]) -> list[str]:
+    """The partitions that can hold what is asked for: of one owner that the caller is, its own."""
+    found = [*dict.fromkeys(p for _, scope in lines for p in partitions(scope))]
+    if query.owner is None:
+        return found
+    own = f"owner = {uuid_literal(query.owner)}"
+    return [own] if own in found else found
 
 
 def _proposed(view: RecallView, query: RecallQuery, lines: Sequence[ScopedLine]) -> Pool:

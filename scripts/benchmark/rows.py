@@ -16,6 +16,7 @@ from pathlib import Path
 import psycopg
 from access_log import access_log, access_log_full
 from branches import branches
+from operations import add_recall
 from resources import fork_100k, working_set
 from stage import OWNERS, TENANT, Stage, median_ms, peak_mib, result, seconds, sentence
 from stores import stores
@@ -256,6 +257,7 @@ ROWS: dict[str, Row] = {
     "stores": stores,
     "working-set": working_set,
     "fork-100k": fork_100k,
+    "add-recall": add_recall,
     "verify": verify,
     "sealing": sealing,
     "append-sealed": append_sealed,

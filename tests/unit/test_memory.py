@@ -29,6 +29,9 @@ from memoriale.domain.events import (
     Reinstated,
     Remembered,
     RememberedBody,
+    Restated,
+    RestatedBody,
+    RestatedHeader,
     SourceTier,
 )
 from memoriale.domain.memory import MemoryState, Status, project_memory
@@ -76,6 +79,13 @@ def corrected(content: str = "Alice likes coffee", **header: Any) -> Corrected:
 def amended(*changed: str, importance: int | None = None, **body: Any) -> Amended:
     header = AmendedHeader(changed=changed, importance=importance)
     return Amended(header=header, body=AmendedBody(**body))
+
+
+def restated(content: str = "Alice likes TEA", **header: Any) -> Restated:
+    return Restated(
+        header=RestatedHeader(content_length=len(content), **header),
+        body=RestatedBody(payload=FACT.model_copy(update={"content": content}), tags=("b", "c")),
+    )
 
 
 @dataclass(frozen=True)
@@ -130,6 +140,17 @@ def test_a_correction_replaces_the_content_alone() -> None:
     assert all(getattr(state, name) == getattr(first, name) for name in kept)
     assert (state.version, state.index, state.created_at) == (2, 1, first.created_at)
     assert state.changed_at > first.changed_at
+
+
+def test_restated_content_keeps_what_the_restatement_does_not_give() -> None:
+    """The words and all tags are those of the restatement; aspect, source, spans and the numbers
+    that it does not give stay; without its key nothing is left."""
+    before, after = folded(REMEMBERED), folded(REMEMBERED, restated(importance=900))
+    assert after.payload is not None
+    assert (after.payload.content, after.tags) == ("Alice likes TEA", ("b", "c"))
+    assert (after.importance, after.confidence, after.aspect) == (900, 900, before.aspect)
+    assert (after.source_tier, after.source, after.version) == (SourceTier.MANUAL, "doc", 2)
+    assert folded(REMEMBERED, Step(restated(), erased=True)).payload is None
 
 
 def test_a_correction_may_give_new_numbers() -> None:

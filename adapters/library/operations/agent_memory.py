@@ -159,6 +159,13 @@ class AgentMemory:
             UnavailableError: The ledger cannot be reached; nothing was accepted.
         """
         memory, meant = self._as(scope)
+        if self._rules.graph is not None and meant.user_id is None:
+            raise InputError(
+                "a knowledge graph is a user's: the scope of an add must name user_id.",
+                code="no_owner",
+                field="scope.user_id",
+                allowed="a text",
+            )
         turns = parse_messages(messages)
         label = self._ids.take(op_id, "add")
         try:

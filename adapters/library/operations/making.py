@@ -67,8 +67,8 @@ def agent_memory(
         graph_extraction_prompt: Instructions for it instead of those of this release.
         shared: ``{}`` or a mapping with ``transport``, ``topic_name``, ``filter`` and
             ``bridge_name`` has ``events`` tell also what other processes change, of every owner
-            (rights ``audit`` and ``content``); see ``SharedOptions``. None: only what this
-            memory changes.
+            (right ``audit``, and ``content`` for their words); see ``SharedOptions``. None: only
+            what this memory changes.
         **others: ``adapter`` and ``search_overfetch`` are refused, and the error says why.
 
     Raises:
