@@ -17,7 +17,7 @@ from memoriale.domain.keys import Subject
 from memoriale.domain.principal import Principal
 from memoriale.domain.record import Columns, Row
 
-_LEAST_PAGE: Final = 128
+_LEAST_PAGE: Final = 32
 _MOST_PAGE: Final = 2_000
 _DECIDED_BY_FIRST: Final = ("user", "agent", "team")
 """Visibilities that are about who made a memory, which its first event says."""

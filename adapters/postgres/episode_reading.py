@@ -10,37 +10,56 @@ from memoriale.adapters.postgres.rows import row_of, select_list
 from memoriale.domain.branches import Line
 from memoriale.domain.record import Row
 
+_FEWEST: Final = 4
+"""Events of each source that tell how far to look."""
 _HERE: Final = "WHERE e.tenant = %(tenant)s AND e.log_id = %(log_id)s "
 # Ranges in the full order of the key that serves them, as in reading.py. The ends are found in
 # the indexes alone, and only the events that are wanted are read.
-_RANGE: Final = (
-    " AND e.index > %(after)s AND e.index < %(before)s AND EXISTS (SELECT FROM"
-    " unnest(%(branches)s::uuid[], %(limits)s::bigint[]) AS line (branch, last)"
-    " WHERE line.branch = e.branch AND e.index <= line.last) "
-)
-_OWNED: Final = (
+_SOURCES: Final = (
     "SELECT found.index FROM unnest(%(owners)s::uuid[]) AS o (id) CROSS JOIN LATERAL ("
     " SELECT e.index FROM ledger.ledger_events e "
     + _HERE
-    + "AND e.owner_type IN ('resource', 'session') AND e.owner >= o.id AND e.owner <= o.id"
-    + _RANGE
-    + "ORDER BY e.owner {order}, e.index {order} LIMIT %(limit)s) AS found"
-)
-_IN_SESSIONS: Final = (
+    + "AND e.owner_type IN ('resource', 'session') AND e.owner >= o.id AND e.owner <= o.id {range}"
+    "ORDER BY e.owner {order}, e.index {order} LIMIT {share}) AS found"
+    " UNION "
     "SELECT found.index FROM unnest(%(sessions)s::uuid[]) AS s (id) CROSS JOIN LATERAL ("
     " SELECT e.index FROM ledger.ledger_events e "
     + _HERE
-    + "AND e.principal_session >= s.id AND e.principal_session <= s.id"
-    + _RANGE
-    + "ORDER BY e.principal_session {order}, e.index {order} LIMIT %(limit)s) AS found"
+    + "AND e.principal_session >= s.id AND e.principal_session <= s.id {range}"
+    "ORDER BY e.principal_session {order}, e.index {order} LIMIT {share}) AS found"
 )
-_EPISODES: Final = (
-    f"WITH ends AS ({_OWNED} UNION {_IN_SESSIONS})"
-    f" SELECT {select_list('e')} FROM (SELECT ends.index FROM ends ORDER BY ends.index {{order}}"
-    " LIMIT %(limit)s) AS wanted CROSS JOIN LATERAL (SELECT * FROM ledger.ledger_events e "
-    + _HERE
-    + "AND e.index >= wanted.index AND e.index <= wanted.index ORDER BY e.index LIMIT 1) AS e"
+_RANGE: Final = (
+    "AND e.index > {after} AND e.index < {before} AND EXISTS (SELECT FROM"
+    " unnest(%(branches)s::uuid[], %(limits)s::bigint[]) AS line (branch, last)"
+    " WHERE line.branch = e.branch AND e.index <= line.last) "
 )
+
+
+def _episodes(order: str, after: str, before: str) -> str:
+    """
+    The statement for one end. A few of each source tell how far one has to look: as many events
+    as are wanted lie before that point, so of no source more is read.
+    """
+    few = _SOURCES.format(
+        order=order, share="%(few)s", range=_RANGE.format(after="%(after)s", before="%(before)s")
+    )
+    ends = _SOURCES.format(
+        order=order, share="%(limit)s", range=_RANGE.format(after=after, before=before)
+    )
+    return (
+        f"WITH few AS MATERIALIZED ({few}), edge AS MATERIALIZED (SELECT (SELECT few.index FROM few"
+        f" ORDER BY few.index {order} OFFSET %(limit)s - 1 LIMIT 1) AS at), ends AS ({ends})"
+        f" SELECT {select_list('e')} FROM (SELECT ends.index FROM ends ORDER BY ends.index {order}"
+        " LIMIT %(limit)s) AS wanted CROSS JOIN LATERAL (SELECT * FROM ledger.ledger_events e "
+        + _HERE
+        + "AND e.index >= wanted.index AND e.index <= wanted.index ORDER BY e.index LIMIT 1) AS e"
+    )
+
+
+_NEWEST: Final = _episodes(
+    "DESC", "greatest(%(after)s, (SELECT edge.at - 1 FROM edge))", "%(before)s"
+)
+_OLDEST: Final = _episodes("ASC", "%(after)s", "least(%(before)s, (SELECT edge.at + 1 FROM edge))")
 # A session is whose it was when it was opened first, on whatever branch.
 _SESSIONS: Final = (
     "SELECT DISTINCT e.owner FROM ledger.ledger_events e "
@@ -98,15 +117,16 @@ class EpisodeReader:
             limit: How many at most.
             newest_first: From which end.
         """
-        order = "DESC" if newest_first else "ASC"
+        sources = len(wanted.owners) + len(wanted.sessions)
         found = self._fetch(
-            _EPISODES.format(order=order),
+            _NEWEST if newest_first else _OLDEST,
             owners=[*wanted.owners],
             sessions=[*wanted.sessions],
             branches=[line.branch for line in wanted.lines],
             limits=[line.limit for line in wanted.lines],
             after=wanted.after,
             before=wanted.before,
+            few=max(_FEWEST, 2 * limit // max(1, sources)),
             limit=limit,
         )
         rows = [row_of(values) for values in found]

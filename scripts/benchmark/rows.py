@@ -16,6 +16,7 @@ from pathlib import Path
 import psycopg
 from access_log import access_log, access_log_full
 from branches import branches
+from episodes import episodic
 from operations import add_recall
 from resources import fork_100k, working_set
 from stage import OWNERS, TENANT, Stage, median_ms, peak_mib, result, seconds, sentence
@@ -258,6 +259,7 @@ ROWS: dict[str, Row] = {
     "working-set": working_set,
     "fork-100k": fork_100k,
     "add-recall": add_recall,
+    "episodic": episodic,
     "verify": verify,
     "sealing": sealing,
     "append-sealed": append_sealed,
