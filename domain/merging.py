@@ -11,6 +11,8 @@ from uuid import UUID
 from memoriale.domain.errors import InputError
 from memoriale.domain.events import RecordedEvent
 from memoriale.domain.memory import MemoryState, Status
+from memoriale.domain.payloads.resources import Working
+from memoriale.domain.resources.limits import is_bookkeeping
 from memoriale.domain.text import shown
 
 MOST_EVENTS: Final = 1_000
@@ -86,7 +88,9 @@ class Meeting:
         if self.child_event is None or self.child is None:
             return False
         states = (self.child, self.parent)
-        if any(state is not None and state.status is Status.ERASED for state in states):
+        if _is_bookkeeping(self.child) or any(
+            state is not None and state.status is Status.ERASED for state in states
+        ):
             return False
         return not _alike(self.child, self.parent)
 
@@ -120,6 +124,17 @@ def identity(state: MemoryState | None) -> str | None:
         return normalize("NFC", str(subject))
     values = [getattr(payload, name, None) for name in _IDENTITY.get(payload.kind, ())]
     return "\x1f".join(normalize("NFC", str(value)) for value in values) if values else None
+
+
+def spoken(state: MemoryState | None) -> str | None:
+    """What a memory is about in words for people."""
+    about = identity(state)
+    if state is None or state.payload is None or about is None:
+        return None
+    subject = getattr(state.payload, "subject", None)
+    values = [getattr(state.payload, name) for name in _IDENTITY.get(state.kind, ())]
+    words = " ".join(value for value in values if isinstance(value, str))
+    return words if subject is None else str(subject)
 
 
 def aspects(meeting: Meeting, states: Iterable[MemoryState | None]) -> set[Key]:
@@ -194,6 +209,11 @@ def rivals(unit: Unit) -> list[tuple[Meeting, UUID | None]]:
             if key in heirs and other.target not in own:
                 found.append((other, heirs[key]))
     return found
+
+
+def _is_bookkeeping(state: MemoryState) -> bool:
+    """Whether it is an entry of working memory that is of one branch alone."""
+    return isinstance(state.payload, Working) and is_bookkeeping(state.payload.key)
 
 
 def _keys(meeting: Meeting, now: MemoryState | None, renamed: Mapping[UUID, UUID]) -> set[Key]:

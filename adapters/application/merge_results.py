@@ -13,7 +13,7 @@ from memoriale.domain.access import AccessScope
 from memoriale.domain.events import RecordedEvent
 from memoriale.domain.keys import Subject
 from memoriale.domain.memory import MemoryState, Status
-from memoriale.domain.merging import Meeting, Prefer, Unit, amendable, identity
+from memoriale.domain.merging import Meeting, Prefer, Unit, amendable, spoken
 
 _KINDS_OF_CHANGE: Final = ("added", "corrected", "amended", "invalidated", "reinstated")
 
@@ -186,8 +186,7 @@ def _subject(unit: Unit, scope: AccessScope) -> str | None:
     """What both sides are about, where the caller may see it."""
     states = [m.child for m in unit.changes] + [m.parent for m in unit.against]
     seen = (state for state in states if state is not None and scope.allows(state.columns))
-    about = next((text for state in seen if (text := identity(state)) is not None), None)
-    return None if about is None else about.replace("\x1f", " ")
+    return next((text for state in seen if (text := spoken(state)) is not None), None)
 
 
 def _sides(

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, TypedDict, Unpack
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from memoriale.adapters.application.branching import BranchView
@@ -211,25 +211,17 @@ class Episodic(Bound):
         self.given(command, told, index=stretch.index, as_of=until, branch=view)
 
 
-class TreeOptions(TypedDict, total=False):
-    """Arguments of ``Memory.episodic_tree``."""
-
-    limit: int
-    since: AsOf
-    until: AsOf
-    resolve_sessions: Resolver | None
-
-
-class RecallOptions(TreeOptions, total=False):
-    """Arguments of ``Memory.episodic``."""
-
-    branch: str
-    after: int | None
-    before: int | None
-
-
 def episodic_recall(
-    memory: "Memory", ref: ResourceRef | None = None, **options: Unpack[RecallOptions]
+    memory: "Memory",
+    ref: ResourceRef | None = None,
+    *,
+    limit: int = _NEWEST,
+    branch: str = "flat",
+    since: AsOf = None,
+    until: AsOf = None,
+    after: int | None = None,
+    before: int | None = None,
+    resolve_sessions: Resolver | None = None,
 ) -> Episodes:
     """
     ``Memory.episodic`` as a function (reference system C, ``episodicRecall``).
@@ -237,13 +229,28 @@ def episodic_recall(
     Args:
         memory: A handle; what its principal may see is told.
         ref: The resource; default: the principal's.
-        **options: The further arguments of ``Memory.episodic``.
+        limit, branch, since, until, after, before, resolve_sessions: As there.
     """
-    return memory.episodic(ref, **options)
+    return memory.episodic(
+        ref,
+        limit=limit,
+        branch=branch,
+        since=since,
+        until=until,
+        after=after,
+        before=before,
+        resolve_sessions=resolve_sessions,
+    )
 
 
 def episodic_tree(
-    memory: "Memory", ref: ResourceRef | None = None, **options: Unpack[TreeOptions]
+    memory: "Memory",
+    ref: ResourceRef | None = None,
+    *,
+    limit: int = _NEWEST,
+    since: AsOf = None,
+    until: AsOf = None,
+    resolve_sessions: Resolver | None = None,
 ) -> EpisodicTree:
     """
     ``Memory.episodic_tree`` as a function (reference system C, ``episodicTree``).
@@ -251,9 +258,11 @@ def episodic_tree(
     Args:
         memory: A handle; what its principal may see is told.
         ref: The resource; default: the principal's.
-        **options: The further arguments of ``Memory.episodic_tree``.
+        limit, since, until, resolve_sessions: As there.
     """
-    return memory.episodic_tree(ref, **options)
+    return memory.episodic_tree(
+        ref, limit=limit, since=since, until=until, resolve_sessions=resolve_sessions
+    )
 
 
 def _bad_mode(branch: object) -> InputError:

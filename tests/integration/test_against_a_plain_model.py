@@ -1,7 +1,7 @@
 """Random histories: the ledger and its views agree with a model of a few dictionaries."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -19,41 +19,13 @@ from hypothesis.stateful import (
 
 from memoriale.adapters.library.ledger import Ledger
 from memoriale.adapters.library.memory import Memory
-from memoriale.domain.errors import InputError
+from memoriale.domain.errors import InputError, RefusedError
+from tests.fixtures.plain_merging import Expected, Model
 
 SUBJECTS = ("contact", "diet", None, None)
 WORDS = st.text(alphabet=st.sampled_from("abcde äß漢🙂"), min_size=1, max_size=12).filter(
     lambda text: bool(text.strip())
 )
-
-
-@dataclass(frozen=True)
-class Expected:
-    """What the model knows of one memory on one branch."""
-
-    content: str
-    subject: str | None
-    current: bool = True
-
-
-Contents = dict[UUID, Expected]
-
-
-@dataclass
-class Model:
-    """Branches as dictionaries in the order of creation, and what each held at some indices."""
-
-    branches: dict[str, Contents] = field(default_factory=lambda: {"main": {}})
-    past: list[tuple[int, str, Contents]] = field(default_factory=list)
-
-    def current(self, contents: Contents) -> list[tuple[UUID, str]]:
-        return [(i, memory.content) for i, memory in contents.items() if memory.current]
-
-    def supersede(self, contents: Contents, subject: str | None, but: UUID) -> None:
-        for memory_id, memory in contents.items():
-            same = subject is not None and memory.subject == subject
-            if same and memory.current and memory_id != but:
-                contents[memory_id] = replace(memory, current=False)
 
 
 class Histories(RuleBasedStateMachine):
@@ -72,10 +44,11 @@ class Histories(RuleBasedStateMachine):
 
     @rule(branch=branches, content=WORDS, subject=st.sampled_from(SUBJECTS))
     def remember(self, branch: str, content: str, subject: str | None) -> None:
+        if self.is_over(branch, lambda memory: memory.remember(content)):
+            return
         receipt = self.on(branch).remember(content, kind="fact", subject=subject)
-        contents = self.model.branches[branch]
-        contents[receipt.memory_id] = Expected(content, subject)
-        self.model.supersede(contents, subject, receipt.memory_id)
+        self.model.put(branch, receipt.memory_id, Expected(content, subject))
+        self.model.supersede(branch, subject, receipt.memory_id)
         self.note(receipt.index, branch)
 
     @rule(branch=branches, content=WORDS, data=st.data())
@@ -93,18 +66,52 @@ class Histories(RuleBasedStateMachine):
     @rule(target=branches, parent=branches)
     def fork(self, parent: str) -> str:
         name = f"b{len(self.model.branches)}-{uuid4().hex[:6]}"
+        if self.is_over(parent, lambda memory: memory.fork(name)):
+            return "main"
         self.on(parent).fork(name)
-        self.model.branches[name] = dict(self.model.branches[parent])
+        self.model.fork(name, parent)
         return name
+
+    @rule(branch=branches, prefer=st.sampled_from(["none", "none", "parent", "child"]))
+    def merge(self, branch: str, prefer: str) -> None:
+        """What the plain model says is merged, and a conflict stores nothing."""
+        if branch == "main" or self.is_over(branch, lambda m: self.memory.merge(branch)):
+            return
+        before = self.memory.services.log.head()
+        expected = self.model.merge(branch, prefer)
+        result = self.memory.merge(branch, prefer=prefer)
+        assert result.status == expected
+        if expected == "merged":
+            assert result.index is not None
+            self.note(result.index, self.model.parents[branch])
+        else:
+            assert self.memory.services.log.head() == before
+        assert self.memory.merge(branch, prefer=prefer).status != "merged"
+
+    @rule(branch=branches)
+    def discard(self, branch: str) -> None:
+        """A branch with children stays; ``main`` always does."""
+        if branch == "main" or self.is_over(branch, lambda m: self.memory.discard(branch)):
+            return
+        if self.model.has_children(branch):
+            with pytest.raises(RefusedError):
+                self.memory.discard(branch)
+            return
+        self.memory.discard(branch)
+        self.model.discarded.add(branch)
 
     @rule(branch=branches)
     def lists_what_the_model_holds(self, branch: str) -> None:
+        if self.is_over(branch, lambda memory: memory.list()):
+            return
         page = self.on(branch).list(limit=1000)
         found = [(record.memory_id, record.content) for record in page.memories]
-        assert found == self.model.current(self.model.branches[branch])
+        assert sorted(found) == self.model.current(self.model.branches[branch])
 
     @rule(branch=branches)
     def recalls_what_the_model_holds(self, branch: str) -> None:
+        if self.is_over(branch, lambda memory: memory.recall("x")):
+            return
         expected = self.model.current(self.model.branches[branch])
         for _, content in expected[:3]:
             hits = self.on(branch).recall(content, top_k=1000)
@@ -116,7 +123,7 @@ class Histories(RuleBasedStateMachine):
         index, branch, contents = data.draw(st.sampled_from(self.model.past))
         page = self.on(branch).list(limit=1000, as_of=index)
         found = [(record.memory_id, record.content) for record in page.memories]
-        assert found == self.model.current(contents)
+        assert sorted(found) == self.model.current(contents)
 
     @rule(branch=branches)
     def shows_nothing_to_others(self, branch: str) -> None:
@@ -143,6 +150,14 @@ class Histories(RuleBasedStateMachine):
     def on(self, branch: str) -> Memory:
         return self.memory.branch(branch)
 
+    def is_over(self, branch: str, act: Callable[[Memory], Any]) -> bool:
+        """Whether a branch was discarded; then whatever acts on it must be refused."""
+        if branch not in self.model.discarded:
+            return False
+        with pytest.raises(RefusedError):
+            act(self.on(branch))
+        return True
+
     def change(
         self,
         branch: str,
@@ -153,18 +168,19 @@ class Histories(RuleBasedStateMachine):
     ) -> None:
         """Changes a memory; in the wrong state it must be refused and nothing may happen."""
         contents = self.model.branches[branch]
-        if not contents:
+        if not contents or self.is_over(branch, lambda memory: act(memory, next(iter(contents)))):
             return
-        memory_id = data.draw(st.sampled_from(sorted(contents)))
+        # In the order of creation: ids are random, and a history must run the same again.
+        memory_id = data.draw(st.sampled_from(list(contents)))
         expected = contents[memory_id]
         if expected.current is not needs_current:
             with pytest.raises(InputError):
                 act(self.on(branch), memory_id)
             return
         receipt = act(self.on(branch), memory_id)
-        contents[memory_id] = replace(expected, **changes)
+        self.model.put(branch, memory_id, replace(expected, **changes, replaced_by=None))
         if changes == {"current": True}:
-            self.model.supersede(contents, expected.subject, memory_id)
+            self.model.supersede(branch, expected.subject, memory_id)
         self.note(receipt.index, branch)
 
     def note(self, index: int, branch: str) -> None:
@@ -172,8 +188,9 @@ class Histories(RuleBasedStateMachine):
 
 
 def test_random_histories_agree_with_a_plain_model(shared_ledger: Ledger) -> None:
-    """Remember, correct, invalidate, reinstate, fork and replay in any order: lists, recalls,
-    the past and every rebuild are what a plain model says, and nobody else sees any of it."""
+    """Remember, correct, invalidate, reinstate, fork, merge, discard and replay in any order:
+    lists, recalls, the past and every rebuild are what a plain model says, and nobody else sees
+    any of it."""
 
     class Bound(Histories):
         pass

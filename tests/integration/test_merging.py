@@ -315,6 +315,32 @@ def test_what_another_resource_made_becomes_the_parents(shared_ledger: Ledger, t
     assert rebuilt_equal(shared_ledger, tenant)
 
 
+def test_keys_of_working_memory_merge_as_keys(shared_ledger: Ledger, tenant: str) -> None:
+    """What a child set replaces the parent's value of the key; a key that both set clashes by its
+    name; bookkeeping is of one branch alone and stays there."""
+    parent = shared_ledger.memory(tenant=tenant, resource="parent")
+    parent.working.set("plan", "of the parent")
+    parent.working.set("both", 1)
+    parent.working.set("gone", True)
+    child = parent.fork("task", resource="child")
+    child.working.set("plan", "of the child")
+    child.working.set("both", 2)
+    child.working.set("new", [])
+    child.working.set("__checkpoint", "child's")
+    child.working.delete("gone")
+    parent.working.set("both", 3)
+    result = parent.merge("task")
+    assert [(c.kind, c.subject) for c in result.conflicts] == [("working", "both")]
+    parent.merge("task", prefer="child")
+    assert dict(parent.working.list()) == {"both": 2, "new": [], "plan": "of the child"}
+    assert parent.working.get("__checkpoint") is None
+    again = parent.merge("task")
+    assert again.status == "unchanged"
+    child.working.set("both", 4)
+    parent.merge("task")
+    assert parent.working.get("both") == 4
+
+
 def test_another_owners_branch_takes_operate(shared_ledger: Ledger, tenant: str) -> None:
     """Where memories get another owner the right ``operate`` is needed beside ``review``."""
     shared_ledger.memory(tenant=tenant, resource="parent").fork("task", resource="child")
