@@ -13,6 +13,7 @@ BY_MODULE: Final[dict[str, str]] = {
     "memoriale.adapters.library.memory": "Memory",
     "memoriale.adapters.library.opening": "open open_async",
     "memoriale.adapters.library.operations.agent_memory": "AgentMemory",
+    "memoriale.adapters.library.operations.bridge": "SharedOptions",
     "memoriale.adapters.library.operations.handles": (
         "AddResult AgentMemoryAddOperation AgentMemorySearchOperation"
     ),
@@ -105,6 +106,7 @@ BY_MODULE: Final[dict[str, str]] = {
     "memoriale.domain.stores.sessions": "Session SessionEntry",
     "memoriale.domain.stores.summaries": "SummaryConfig SummaryEntry",
     "memoriale.domain.stores.working": "WorkingEntry",
+    "memoriale.domain.subscriptions": "EventFilter MemoryEvent",
     "memoriale.domain.tokens": "CharacterCounter TokenCounter",
     "memoriale.domain.tools": "ToolDef",
 }

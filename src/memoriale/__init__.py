@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from memoriale.adapters.library.memory import Memory
     from memoriale.adapters.library.opening import open, open_async
     from memoriale.adapters.library.operations.agent_memory import AgentMemory
+    from memoriale.adapters.library.operations.bridge import SharedOptions
     from memoriale.adapters.library.operations.handles import (
         AddResult,
         AgentMemoryAddOperation,
@@ -179,6 +180,7 @@ if TYPE_CHECKING:
     from memoriale.domain.stores.sessions import Session, SessionEntry
     from memoriale.domain.stores.summaries import SummaryConfig, SummaryEntry
     from memoriale.domain.stores.working import WorkingEntry
+    from memoriale.domain.subscriptions import EventFilter, MemoryEvent
     from memoriale.domain.tokens import CharacterCounter, TokenCounter
     from memoriale.domain.tools import ToolDef
 
@@ -230,6 +232,7 @@ __all__ = [
     "EpisodicTree",
     "EvalCase",
     "EventBus",
+    "EventFilter",
     "Explanation",
     "ExtractedFact",
     "FactVersion",
@@ -262,6 +265,7 @@ __all__ = [
     "Memory",
     "MemoryAccessDeniedError",
     "MemoryCapabilityError",
+    "MemoryEvent",
     "MemoryFact",
     "MemoryManager",
     "MemoryNode",
@@ -310,6 +314,7 @@ __all__ = [
     "Session",
     "SessionEntry",
     "SessionManager",
+    "SharedOptions",
     "SourceRef",
     "Summaries",
     "SummaryConfig",

@@ -87,6 +87,12 @@ class AgentMemory:
     ``MissingRightError`` without the right ``use``; nothing is stored then.
     """
 
+    events: Topic[MemoryEvent]
+    """Each change of an item that this memory makes, told after it was stored; with ``shared``
+    those of others as well."""
+    size: Observable[int]
+    """How many items the tenant has that have not ended, over all owners."""
+
     def __init__(
         self,
         ledger: Ledger,
@@ -107,10 +113,8 @@ class AgentMemory:
         self._searches: set[AgentMemorySearchOperation] = set()
         self._searching = ThreadPoolExecutor(SEARCHES_AT_ONCE, "memoriale-search")
         self._add_job = ADD_JOB if vectors is None else OWN_ADD_JOB
-        self.events: Topic[MemoryEvent] = Topic()
-        """Each change of an item that this memory makes, told after it was stored."""
-        self.size: Observable[int] = Observable(Count(self._services.log))
-        """How many items the tenant has that have not ended, over all owners."""
+        self.events = Topic()
+        self.size = Observable(Count(self._services.log))
         watch = Watch(
             started=lambda job_id: self._worker.started(job_id),
             extracted=lambda job_id, facts: self._worker.extracted(job_id, facts),

@@ -44,14 +44,18 @@ class Operation(Generic[R]):
         release: Called once when it has ended.
     """
 
+    id: str
+    """Its label."""
+    error: MemorialeError | None
+    """Why it is ``errored``."""
+    started_at: datetime | None
+    """When work on it began; aware UTC."""
+    ended_at: datetime | None
+    """When it ended; aware UTC."""
+
     def __init__(self, id_: str, release: Callable[[str], None]) -> None:
         self.id = id_
-        self.error: MemorialeError | None = None
-        """Why it is ``errored``."""
-        self.started_at: datetime | None = None
-        """When work on it began; aware UTC."""
-        self.ended_at: datetime | None = None
-        """When it ended; aware UTC."""
+        self.error = self.started_at = self.ended_at = None
         self._release = release
         self._condition = Condition()
         self._history = [OperationStatus.QUEUED]
@@ -202,6 +206,13 @@ class AgentMemoryAddOperation(Operation[AddResult]):
         cancel: Cancels the job, and returns it as it stands then; raises ``InputError``.
     """
 
+    job_id: UUID
+    """Id of the job; ``memoriale jobs show`` and ``retry`` take it."""
+    extracted: tuple[ExtractedFact, ...]
+    """What the model took from the messages; known before it is stored."""
+    stored_ids: tuple[UUID, ...]
+    """The items that were made or restated, each once, in the order of the first touch."""
+
     def __init__(
         self,
         id_: str,
@@ -210,12 +221,7 @@ class AgentMemoryAddOperation(Operation[AddResult]):
         cancel: Callable[[UUID], Job],
     ) -> None:
         super().__init__(id_, release)
-        self.job_id = job_id
-        """Id of the job; ``memoriale jobs show`` and ``retry`` take it."""
-        self.extracted: tuple[ExtractedFact, ...] = ()
-        """What the model took from the messages; known before it is stored."""
-        self.stored_ids: tuple[UUID, ...] = ()
-        """The items that were made or restated, each once, in the order of the first touch."""
+        self.job_id, self.extracted, self.stored_ids = job_id, (), ()
         self._cancel = cancel
 
     def cancel(self) -> None:
@@ -260,10 +266,12 @@ class AgentMemoryAddOperation(Operation[AddResult]):
 class AgentMemorySearchOperation(Operation[tuple[AgentMemorySearchResult, ...]]):
     """A search, done in a thread."""
 
+    results: tuple[AgentMemorySearchResult, ...]
+    """What was found, best first; stays empty when it was cancelled."""
+
     def __init__(self, id_: str, release: Callable[[str], None]) -> None:
         super().__init__(id_, release)
-        self.results: tuple[AgentMemorySearchResult, ...] = ()
-        """What was found, best first; stays empty when it was cancelled."""
+        self.results = ()
 
     def cancel(self) -> None:
         """
