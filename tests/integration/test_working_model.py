@@ -15,6 +15,7 @@ from hypothesis.stateful import (
 
 from memoriale.adapters.library.ledger import Ledger
 from memoriale.adapters.library.resources.ledger_working import LedgerWorkingMemory
+from memoriale.adapters.library.resources.places import Places
 from memoriale.domain.resources.ref import ResourceRef
 
 KEYS = st.sampled_from(["a", "b", "é", "10", "9", "Z", "__last", "_x"])
@@ -41,17 +42,20 @@ class Histories(RuleBasedStateMachine):
         self.other = LedgerWorkingMemory(self.ledger, tenant=self.provider.tenant)
         first = ResourceRef("r0", team)
         self.expected: dict[ResourceRef, dict[str, Any]] = {first: {}}
+        self.past: list[tuple[ResourceRef, int, dict[str, Any]]] = []
         return first
 
     @rule(ref=refs, key=KEYS, value=VALUES)
     def sets(self, ref: ResourceRef, key: str, value: Any) -> None:
         self.provider.set(ref, key, value)
         self.expected[ref][key] = value
+        self.keeps(ref)
 
     @rule(ref=refs, key=KEYS)
     def deletes(self, ref: ResourceRef, key: str) -> None:
         assert self.provider.delete(ref, key) is (key in self.expected[ref])
         self.expected[ref].pop(key, None)
+        self.keeps(ref)
 
     @rule(target=refs, parent=refs)
     def forks(self, parent: ResourceRef) -> ResourceRef:
@@ -60,6 +64,11 @@ class Histories(RuleBasedStateMachine):
         values = self.expected[parent]
         self.expected[child] = {key: values[key] for key in values if is_listed(key)}
         return child
+
+    def keeps(self, ref: ResourceRef) -> None:
+        index = self.ledger.tenant(self.provider.tenant).log.head() - 1
+        if index >= 0:
+            self.past.append((ref, index, dict(self.expected[ref])))
 
     @rule(ref=refs, key=KEYS)
     def gets(self, ref: ResourceRef, key: str) -> None:
@@ -73,10 +82,17 @@ class Histories(RuleBasedStateMachine):
                 page = provider.list(ref)
                 assert dict(page) == listed
                 assert list(page) == sorted(listed, key=str.encode)
+        places = Places(self.ledger, self.provider.tenant, {})
+        for ref, index, values in getattr(self, "past", [])[:8]:
+            working = places.of(ref).memory.working
+            listed = {key: value for key, value in values.items() if is_listed(key)}
+            assert dict(working.list(as_of=index)) == listed
+            assert all(working.get(k, as_of=index) == v for k, v in values.items())
 
 
 def test_random_histories_agree_with_dictionaries(shared_ledger: Ledger) -> None:
-    """Whatever is set, deleted and forked, each resource has what a dictionary of its own has."""
+    """Whatever is set, deleted and forked, each resource has what a dictionary of its own has,
+    now and as of what it was then."""
 
     class OnLedger(Histories):
         ledger = shared_ledger
