@@ -151,7 +151,7 @@ class Build(Generic[V]):
 
     def _mark(self, batch: Batch) -> None:
         # Before the batch: a kill in between leaves the view at one of the two marks.
-        mark = (batch.end, batch.rows[-1].recorded.leaf_hash.hex())
+        mark = (batch.end, batch.leaf_hash.hex())
         self._note.marks = [self._note.marks[-1], mark]
         self._keep_note()
 
@@ -257,7 +257,7 @@ def _leaf_before(source: EventSource, position: int) -> str | None:
     if position > source.head():
         return None
     batch = next(iter(source.batches(position - 1, position, 1)))
-    return batch.rows[-1].recorded.leaf_hash.hex()
+    return batch.leaf_hash.hex()
 
 
 def _erasures(source: EventSource) -> int:

@@ -3,39 +3,54 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+from uuid import UUID
 
 from memoriale.domain.events import RecordedEvent
 from memoriale.domain.record import Row
 
+if TYPE_CHECKING:
+    import pyarrow as pa
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, kw_only=True)
 class Batch:
     """
-    Rows of the log in index order, beginning at ``position`` and holding whole appends only.
+    Events of a log in index order that hold whole appends only. They are read in the form that a
+    view asks for: as rows, or all headers at once as a table.
 
     Args:
-        rows: Stored rows; headers in clear, bodies sealed.
-        decode: Opens bodies. A view that needs headers only never calls it.
+        log_id: The log.
+        position: Index of the first: where a view must stand to apply this batch.
+        end: Where a view stands when it has applied it.
+        leaf_hash: Leaf hash of the last one.
+        load: Reads the rows; headers in clear, bodies sealed.
+        decode: Opens bodies.
+        load_table: Reads what stands in clear; see ``projections.stats.incoming``.
     """
 
-    rows: Sequence[Row]
+    log_id: UUID
+    position: int
+    end: int
+    leaf_hash: bytes
+    load: Callable[[], Sequence[Row]]
     decode: Callable[[Sequence[Row]], list[RecordedEvent]]
+    load_table: Callable[[], "pa.Table"]
 
-    @property
-    def position(self) -> int:
-        """Index of the first row: where a view must stand to apply this batch."""
-        return self.rows[0].recorded.index
-
-    @property
-    def end(self) -> int:
-        """Where a view stands when it has applied this batch."""
-        return self.rows[-1].recorded.index + 1
+    @cached_property
+    def rows(self) -> Sequence[Row]:
+        """The stored rows."""
+        return self.load()
 
     @cached_property
     def events(self) -> list[RecordedEvent]:
         """The rows as events with opened bodies; an erased body is a tombstone."""
         return self.decode(self.rows)
+
+    @cached_property
+    def table(self) -> "pa.Table":
+        """What stands in clear of each event."""
+        return self.load_table()
 
 
 class EventSource(Protocol):

@@ -14,6 +14,7 @@ from memoriale.adapters.keys.sealer import Sealer
 from memoriale.adapters.postgres.append import Append
 from memoriale.adapters.postgres.application import LedgerApplication
 from memoriale.adapters.postgres.datastore import Datastore
+from memoriale.adapters.postgres.log_batches import log_batches
 from memoriale.adapters.postgres.logs import open_log
 from memoriale.adapters.postgres.notifying import hints_of
 from memoriale.adapters.postgres.reading import LedgerReader
@@ -124,8 +125,7 @@ class TenantLog:
 
     def batches(self, position: int, stop: int, size: int) -> Iterator[Batch]:
         """The log for views, read as who posts them; see ``EventSource``."""
-        for rows in self._posting.stream_rows(position, batch=size, stop=stop, whole_appends=True):
-            yield Batch(rows=rows, decode=self.mapper.decode)
+        return log_batches(self._posting, self.mapper.decode, position, stop, size)
 
     def erasures(self) -> int:
         """A number that changes with every key destroyed: then bodies read before tell too much."""

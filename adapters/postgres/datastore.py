@@ -42,6 +42,10 @@ _PLAIN_PLANS: Final = sql.SQL(
     "SET enable_seqscan = off; SET enable_sort = off; SET enable_incremental_sort = off;"
     " SET jit = off"
 )
+# What is sent as text looks the same whatever server, database and login are set to.
+_PLAIN_TEXTS: Final = sql.SQL(
+    "SET TimeZone = 'UTC'; SET DateStyle = 'ISO, YMD'; SET bytea_output = 'hex'"
+)
 _left_behind: list[object] = []
 
 
@@ -350,9 +354,9 @@ class Datastore:
         connection = psycopg.connect(**self._settings[role], autocommit=True)
         try:
             connection.execute(
-                sql.SQL(
-                    "SET ROLE {}; SET TIME ZONE 'UTC'; SET default_transaction_read_only = {}; {}"
-                ).format(sql.Identifier(role), role in _READING, _PLAIN_PLANS)
+                sql.SQL("SET ROLE {}; SET default_transaction_read_only = {}; {}; {}").format(
+                    sql.Identifier(role), role in _READING, _PLAIN_TEXTS, _PLAIN_PLANS
+                )
             )
         except BaseException:
             connection.close()

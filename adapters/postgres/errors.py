@@ -17,6 +17,9 @@ from memoriale.domain.errors import (
     ViolationError,
 )
 
+HOLE: Final = "hole"
+"""Code of the error for a missing event."""
+
 Maker = Callable[[str, str], MemorialeError]
 """Makes an error from the place of the database and PostgreSQL's own first line."""
 
@@ -82,6 +85,16 @@ def database_down(place: str, said: str) -> UnavailableError:
         " MEMORIALE_DATABASE_URL, then try again.",
         code="database_down",
         value=place,
+    )
+
+
+def hole(index: int) -> UnavailableError:
+    """The error for an event that is missing."""
+    return UnavailableError(
+        f"The log has no event {index}, although it goes on after it: somebody deleted"
+        " it. Run `memoriale verify`.",
+        code=HOLE,
+        value=index,
     )
 
 

@@ -6,8 +6,7 @@ from typing import Final
 from uuid import UUID
 
 from memoriale.adapters.postgres.datastore import Datastore
-from memoriale.adapters.postgres.errors import head_missing
-from memoriale.adapters.postgres.reading import HOLE
+from memoriale.adapters.postgres.errors import HOLE, head_missing
 from memoriale.domain.errors import UnavailableError
 
 HASH_BYTES: Final = 32

@@ -6,15 +6,12 @@ from typing import Any, Final
 from uuid import UUID
 
 from memoriale.adapters.postgres.datastore import Datastore
-from memoriale.adapters.postgres.errors import head_missing
+from memoriale.adapters.postgres.errors import head_missing, hole
 from memoriale.adapters.postgres.logs import Log
 from memoriale.adapters.postgres.roles import Role
 from memoriale.adapters.postgres.rows import row_of, select_list
-from memoriale.domain.errors import InputError, UnavailableError
+from memoriale.domain.errors import InputError
 from memoriale.domain.record import Row
-
-HOLE: Final = "hole"
-"""Code of the error for a missing event."""
 
 _END: Final = 2**63 - 1
 _SELECT: Final = f"SELECT {select_list('e')} FROM ledger.ledger_events e "
@@ -384,12 +381,7 @@ class LedgerReader:
                 break
             index += 1
         if index - after - 1 < expected:
-            raise UnavailableError(
-                f"The log has no event {index}, although it goes on after it: somebody deleted"
-                " it. Run `memoriale verify`.",
-                code=HOLE,
-                value=index,
-            )
+            raise hole(index)
         return rows
 
     def _rows(self, statement: str, **arguments: Any) -> list[Row]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from eventsourcing.persistence import ApplicationRecorder, Notification, Subscription
 
-from memoriale.adapters.postgres.reading import HOLE
+from memoriale.adapters.postgres.errors import HOLE
 from memoriale.domain.errors import UnavailableError
 
 if TYPE_CHECKING:

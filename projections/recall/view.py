@@ -124,7 +124,7 @@ class RecallView:
         """
         events = batch.events
         once_more(lambda: self._post(batch, events, expected_position))
-        self.table.compact(more_to_come=len(batch.rows) >= _LARGE_BATCH)
+        self.table.compact(more_to_come=batch.end - batch.position >= _LARGE_BATCH)
 
     def fill(self) -> None:
         """

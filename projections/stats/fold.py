@@ -1,12 +1,10 @@
 """What the headers of a memory's events make of it: ``domain.memory`` without the bodies."""
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from memoriale.domain.branches import NO_LIMIT
-from memoriale.domain.errors import UnavailableError
 from memoriale.domain.events import (
     Amended,
     Corrected,
@@ -16,10 +14,7 @@ from memoriale.domain.events import (
     Restated,
 )
 from memoriale.domain.memory import Status
-from memoriale.domain.record import Row
 from memoriale.projections.stats.schema import VERSIONS
-
-Header = dict[str, Any]
 
 _FIELDS: Final = tuple(column.name for column in VERSIONS.columns)
 _OWN: Final = (
@@ -44,8 +39,11 @@ _ABOUT_CONTENT: Final = (
 )
 _KEPT_UNLESS_GIVEN: Final = ("importance", "confidence", "source_tier")
 
+Event = dict[str, Any]
+"""One row of ``events`` by column."""
 Version = dict[str, Any]
 """One row of ``memory_versions`` by column."""
+Evolve = Callable[[Version | None, Event], Version | None]
 
 
 class Known(NamedTuple):
@@ -74,49 +72,23 @@ class Folded(NamedTuple):
     closed: list[tuple[int, int]]
 
 
-def parse_header(row: Row) -> Header:
+def fold(events: Iterable[Event], known: Known) -> Folded:
     """
-    The header of a stored row.
-
-    Raises:
-        UnavailableError: ``bad_header``: it is no JSON object.
-    """
-    try:
-        header = json.loads(row.header)
-    except ValueError:
-        header = None
-    if not isinstance(header, dict):
-        raise UnavailableError(
-            f"the header of event {row.recorded.index} cannot be read; run verify.",
-            code="bad_header",
-            field="index",
-            value=row.recorded.index,
-        )
-    return header
-
-
-def is_memory_event(row: Row) -> bool:
-    """Whether a row makes a version of a memory."""
-    return row.columns.topic in _EVOLVE and row.columns.memory_id is not None
-
-
-def fold(rows: Iterable[tuple[Row, Header]], known: Known) -> Folded:
-    """
-    Folds the memory events of a batch, by the rules of ``domain.memory``.
+    Folds the events of memories in a batch that go on from something, by the rules of
+    ``domain.memory``.
 
     Args:
-        rows: Memory events with their headers, in index order.
+        events: Rows of ``events`` by column, in index order.
         known: What they go on from; is brought up to date.
     """
     new: dict[int, Version] = {}
     closed: list[tuple[int, int]] = []
-    for row, header in rows:
-        columns, index = row.columns, row.recorded.index
-        assert columns.memory_id is not None and columns.branch is not None
-        place = (columns.memory_id, columns.branch)
+    for event in events:
+        index, continues = event["index"], event["continues"]
+        place = (event["memory_id"], event["branch"])
         last = known.open.get(place)
-        base = last if columns.continues is None else known.by_index.get(columns.continues)
-        version = _EVOLVE[columns.topic](base, row, header)
+        base = last if continues is None else known.by_index.get(continues)
+        version = _EVOLVE[event["topic"]](base, event)
         if version is None:
             continue
         if last is not None:
@@ -127,78 +99,100 @@ def fold(rows: Iterable[tuple[Row, Header]], known: Known) -> Folded:
     return Folded(list(new.values()), closed)
 
 
-def _remembered(base: Version | None, row: Row, header: Header) -> Version:
-    columns = row.columns
-    version: Version = dict.fromkeys(_FIELDS)
-    for name in (*_OWN, *_SPANS):
-        version[name] = getattr(columns, name)
-    for name in (*_ABOUT_CONTENT, *_KEPT_UNLESS_GIVEN):
-        version[name] = header.get(name)
-    tags = columns.namespace_tags
-    version.update(
-        memory_id=columns.memory_id,
-        kind=columns.kind,
-        version=0,
-        first_index=row.recorded.index,
-        created_at=row.recorded.recorded_at,
-        status=Status.CURRENT.value,
-        has_evidence=header.get("has_evidence", False),
-        namespace=tags[-1].hex() if tags else "",
+OF_BATCH: Final = 'WHERE "index" >= ? AND "index" < ?'
+"""Which events are of a batch, by its position and its end."""
+
+
+def insert_made() -> str:
+    """
+    The SQL that adds the first version of each memory that a batch makes. Most events are such
+    ones, and none of them goes on from anything.
+    """
+    columns = ", ".join(
+        f'{_MADE.get(c.name, chr(34) + c.name + chr(34))} AS "{c.name}"' for c in VERSIONS.columns
     )
-    return _placed(version, row)
+    return f"INSERT INTO memory_versions BY NAME SELECT {columns} FROM events {OF_BATCH} AND {MADE}"
 
 
-def _placed(version: Version, row: Row) -> Version:
-    columns, recorded = row.columns, row.recorded
-    version["recorded_from"], version["recorded_until"] = recorded.index, NO_LIMIT
-    version["branch"], version["continues"] = columns.branch, columns.continues
-    version["topic"], version["recorded_at"] = columns.topic, recorded.recorded_at
+MADE: Final = f"memory_id IS NOT NULL AND topic = '{Remembered.TOPIC}' AND stream_version <= 1"
+"""Which events make a memory on a branch."""
+
+_MADE: Final = {
+    "recorded_from": '"index"',
+    "recorded_until": str(NO_LIMIT),
+    "version": "1",
+    "first_index": '"index"',
+    "status": f"'{Status.CURRENT.value}'",
+    "namespace": "coalesce(namespace_tags[-1], '')",
+    "created_at": "recorded_at",
+    "has_evidence": "coalesce(has_evidence, false)",
+    "reason_code": "NULL",
+    "replaced_by": "NULL",
+}
+
+
+def _remembered(base: Version | None, event: Event) -> Version:
+    version: Version = dict.fromkeys(_FIELDS)
+    for name in (*_OWN, *_SPANS, *_ABOUT_CONTENT, *_KEPT_UNLESS_GIVEN):
+        version[name] = event[name]
+    tags = event["namespace_tags"]
+    version.update(
+        memory_id=event["memory_id"],
+        kind=event["kind"],
+        version=0,
+        first_index=event["index"],
+        created_at=event["recorded_at"],
+        status=Status.CURRENT.value,
+        has_evidence=bool(event["has_evidence"]),
+        namespace=tags[-1] if tags else "",
+    )
+    return _placed(version, event)
+
+
+def _placed(version: Version, event: Event) -> Version:
+    version["recorded_from"], version["recorded_until"] = event["index"], NO_LIMIT
+    for name in ("branch", "continues", "topic", "recorded_at"):
+        version[name] = event[name]
     version["version"] += 1
     return version
 
 
-def _changing(
-    change: Callable[[Version, Row, Header], None],
-) -> Callable[[Version | None, Row, Header], Version | None]:
-    def evolve(base: Version | None, row: Row, header: Header) -> Version | None:
+def _changing(change: Callable[[Version, Event], None]) -> Evolve:
+    def evolve(base: Version | None, event: Event) -> Version | None:
         if base is None:
             return None
         version = dict(base)
-        change(version, row, header)
-        return _placed(version, row)
+        change(version, event)
+        return _placed(version, event)
 
     return evolve
 
 
-def _corrected(version: Version, row: Row, header: Header) -> None:
+def _corrected(version: Version, event: Event) -> None:
     for name in _ABOUT_CONTENT:
-        version[name] = header.get(name)
+        version[name] = event[name]
     for name in _KEPT_UNLESS_GIVEN:
-        if header.get(name) is not None:
-            version[name] = header[name]
+        if event[name] is not None:
+            version[name] = event[name]
 
 
-def _amended(version: Version, row: Row, header: Header) -> None:
-    for name in header["changed"]:
-        if name in _SPANS:
-            version[name] = getattr(row.columns, name)
-        elif name == "importance":
-            version[name] = header.get(name)
+def _amended(version: Version, event: Event) -> None:
+    for name in event["changed"]:
+        if name in _SPANS or name == "importance":
+            version[name] = event[name]
 
 
-def _invalidated(version: Version, row: Row, header: Header) -> None:
-    replaced_by = header.get("replaced_by")
+def _invalidated(version: Version, event: Event) -> None:
     version["status"] = Status.INVALIDATED.value
-    version["reason_code"] = header["reason_code"]
-    version["replaced_by"] = replaced_by and UUID(replaced_by)
+    version["reason_code"], version["replaced_by"] = event["reason_code"], event["replaced_by"]
 
 
-def _reinstated(version: Version, row: Row, header: Header) -> None:
+def _reinstated(version: Version, event: Event) -> None:
     version["status"] = Status.CURRENT.value
     version["reason_code"] = version["replaced_by"] = None
 
 
-_EVOLVE: Final[Mapping[str, Callable[[Version | None, Row, Header], Version | None]]] = {
+_EVOLVE: Final[Mapping[str, Evolve]] = {
     Remembered.TOPIC: _remembered,
     Corrected.TOPIC: _changing(_corrected),
     Restated.TOPIC: _changing(_corrected),
@@ -206,3 +200,28 @@ _EVOLVE: Final[Mapping[str, Callable[[Version | None, Row, Header], Version | No
     Invalidated.TOPIC: _changing(_invalidated),
     Reinstated.TOPIC: _changing(_reinstated),
 }
+TOPICS: Final = tuple(_EVOLVE)
+"""Topics of the events that make versions of memories."""
+
+
+def forked(event: Event, header: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    A row of ``branches``.
+
+    Args:
+        event: A ``branch.forked`` event.
+        header: Its header.
+    """
+    scoped, child = header["scope"] == "owner", header.get("child_owner")
+    return {
+        "index": event["index"],
+        "branch": event["branch"],
+        "parent": UUID(header["parent"]),
+        "fork_index": header["at"],
+        "scope": header["scope"],
+        "owner": event["owner"] if scoped else None,
+        "owner_type": event["owner_type"] if scoped else None,
+        "child_owner": None if child is None else UUID(child),
+        "child_owner_type": header.get("child_owner_type"),
+        "recorded_at": event["recorded_at"],
+    }

@@ -1,5 +1,6 @@
 """The stats view in DuckDB: from headers only, so that erasure never rewrites it."""
 
+import json
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -7,16 +8,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from memoriale.domain.branches import NO_LIMIT
+from memoriale.domain.branches import NO_LIMIT, main_branch
 from memoriale.domain.errors import ConflictError, CorruptViewError, UnavailableError
-from memoriale.domain.events import Forked, Remembered
+from memoriale.domain.events import Forked
 from memoriale.domain.memory import Status
-from memoriale.domain.record import Row
 from memoriale.projections.generations import disk_errors
 from memoriale.projections.posted import ViewKind
 from memoriale.projections.stats.connection import FILE, connect, duckdb_errors
 from memoriale.projections.stats.digest import digest, first_differences
-from memoriale.projections.stats.fold import Header, Known, fold, is_memory_event, parse_header
+from memoriale.projections.stats.fold import (
+    MADE,
+    OF_BATCH,
+    TOPICS,
+    Event,
+    Known,
+    fold,
+    forked,
+    insert_made,
+)
+from memoriale.projections.stats.incoming import BAD_HEADERS, insert_events
 from memoriale.projections.stats.schema import BRANCHES, EVENTS, FORMAT, VERSIONS, statements
 from memoriale.projections.view import Batch, Digest
 
@@ -119,13 +129,13 @@ class StatsView:
             ConflictError: The view does not stand there.
             CorruptViewError: The view cannot be read or written.
         """
-        headers = [parse_header(row) for row in batch.rows]
+        table = batch.table
         with self._transaction(), _readable_headers(batch):
             self._check_position(batch, expected_position)
-            self._apply_events(batch.rows, headers)
-            pairs = list(zip(batch.rows, headers, strict=True))
-            self._apply_versions([pair for pair in pairs if is_memory_event(pair[0])])
-            self._apply_branches(batch, [p for p in pairs if p[0].columns.topic == Forked.TOPIC])
+            self._check_headers(table)
+            self._with(table, insert_events())
+            self._apply_versions(batch)
+            self._apply_branches(batch)
             self._connection.execute("UPDATE position SET position = ?", [batch.end])
 
     def digest(self) -> Digest:
@@ -217,20 +227,28 @@ class StatsView:
                 allowed=position,
             )
 
-    def _apply_events(self, rows: Sequence[Row], headers: Sequence[Header]) -> None:
-        from memoriale.projections.stats.arrow import events_table
+    def _check_headers(self, table: "pa.Table") -> None:
+        ((index,),) = self._with(table, BAD_HEADERS)
+        if index is not None:
+            raise UnavailableError(
+                f"the header of event {index} cannot be read; run verify.",
+                code="bad_header",
+                field="index",
+                value=index,
+            )
 
-        self._insert(EVENTS.name, events_table(rows, headers))
-
-    def _apply_versions(self, pairs: Sequence[tuple[Row, Header]]) -> None:
+    def _apply_versions(self, batch: Batch) -> None:
         import pyarrow as pa
 
         from memoriale.projections.stats.arrow import table_of
 
-        if not pairs:
+        self._connection.execute(insert_made(), [batch.position, batch.end])
+        changes = f"topic IN {TOPICS} AND memory_id IS NOT NULL AND NOT ({MADE})"
+        events = self._events(batch, changes)
+        if not events:
             return
-        new, closed = fold(pairs, self._known([row for row, _ in pairs]))
-        self._insert(VERSIONS.name, table_of(VERSIONS, lambda name: (v[name] for v in new)))
+        new, closed = fold(events, self._known(events))
+        self._insert(VERSIONS.name, table_of(VERSIONS, new))
         if closed:
             keys, untils = zip(*closed, strict=True)
             self._with(
@@ -241,29 +259,47 @@ class StatsView:
                 " WHERE recorded_from = batch.key",
             )
 
-    def _apply_branches(self, batch: Batch, pairs: Sequence[tuple[Row, Header]]) -> None:
-        from memoriale.projections.stats.arrow import branches_table
+    def _events(self, batch: Batch, where: str) -> list[Event]:
+        """Events of a batch by column, in index order."""
+        names = [column.name for column in EVENTS.columns]
+        chosen = ", ".join(f'"{name}"' for name in names)
+        found = self._connection.execute(
+            f'SELECT {chosen} FROM events {OF_BATCH} AND {where} ORDER BY "index"',
+            [batch.position, batch.end],
+        ).fetchall()
+        return [dict(zip(names, row, strict=True)) for row in found]
 
-        first = batch.position == 0
-        if first or pairs:
-            log_id = batch.rows[0].recorded.log_id if first else None
-            self._insert(BRANCHES.name, branches_table(pairs, log_id))
+    def _apply_branches(self, batch: Batch) -> None:
+        from memoriale.projections.stats.arrow import table_of
 
-    def _known(self, rows: Sequence[Row]) -> Known:
-        """What the rows go on from: last versions of their memories, and those of parents."""
+        found: list[dict[str, Any]] = []
+        if batch.position == 0:
+            main = main_branch(batch.log_id)
+            found.append(
+                {"index": main.index, "branch": main.id, "fork_index": main.at, "scope": "tenant"}
+            )
+        asked = f"SELECT header, \"index\" FROM batch WHERE topic = '{Forked.TOPIC}'"
+        headers = {
+            int(index): json.loads(header) for header, index in self._with(batch.table, asked)
+        }
+        if headers:
+            events = self._events(batch, f"topic = '{Forked.TOPIC}'")
+            found += [forked(event, headers[event["index"]]) for event in events]
+        if found:
+            self._insert(BRANCHES.name, table_of(BRANCHES, found))
+
+    def _known(self, events: Sequence[Event]) -> Known:
+        """What the events go on from: last versions of their memories, and those of parents."""
         import pyarrow as pa
 
         from memoriale.projections.stats.arrow import uuids
 
-        made = {row.columns.memory_id for row in rows if not _goes_on(row)}
-        changed = {row.columns.memory_id for row in rows if _goes_on(row)} - made
-        parents = {row.columns.continues for row in rows} - {None}
+        parents = {event["continues"] for event in events} - {None}
         known = Known({}, {})
-        if changed:
-            ids = pa.table({"id": uuids(list(changed))})
-            where = f"memory_id IN (SELECT id FROM batch) AND recorded_until = {NO_LIMIT}"
-            for version in self._versions(ids, where):
-                known.open[version["memory_id"], version["branch"]] = version
+        ids = pa.table({"id": uuids(list({event["memory_id"] for event in events}))})
+        where = f"memory_id IN (SELECT id FROM batch) AND recorded_until = {NO_LIMIT}"
+        for version in self._versions(ids, where):
+            known.open[version["memory_id"], version["branch"]] = version
         if parents:
             keys = pa.table({"key": pa.array(list(parents), pa.int64())})
             for version in self._versions(keys, "recorded_from IN (SELECT key FROM batch)"):
@@ -279,11 +315,18 @@ class StatsView:
         self._with(batch, f"INSERT INTO {table} BY NAME SELECT * FROM batch")
 
     def _with(self, batch: "pa.Table", sql: str) -> list[tuple[Any, ...]]:
+        import duckdb
+
         self._connection.register("batch", batch)
         try:
-            return self._connection.execute(sql).fetchall()
-        finally:
-            self._connection.unregister("batch")
+            found = self._connection.execute(sql).fetchall()
+        except duckdb.Error:
+            # In a transaction that failed DuckDB refuses this too, and the first error tells more.
+            with suppress(duckdb.Error):
+                self._connection.unregister("batch")
+            raise
+        self._connection.unregister("batch")
+        return found
 
     def _rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         with duckdb_errors(self._folder):
@@ -321,20 +364,14 @@ def stats_kind() -> ViewKind[StatsView]:
 @contextmanager
 def _readable_headers(batch: Batch) -> Iterator[None]:
     # Headers are written from checked models, so only a changed log has such ones.
+    import duckdb
+
     try:
         yield
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, duckdb.ConversionException) as error:
         raise UnavailableError(
             f"a header of events {batch.position} to {batch.end - 1} cannot be read; run verify.",
             code="bad_header",
             field="index",
             value=batch.position,
         ) from error
-
-
-def _goes_on(row: Row) -> bool:
-    # A memory that is made here has no earlier version on any branch; one that a merge took over
-    # has, and the batch may go on from it on the branch that it was made on.
-    columns = row.columns
-    made = columns.topic == Remembered.TOPIC and columns.stream_version == 1
-    return not made or columns.continues is not None

@@ -15,7 +15,7 @@ from memoriale.domain.errors import ConflictError, CorruptViewError, Unavailable
 from memoriale.projections.stats.connection import FILE
 from memoriale.projections.stats.schema import TABLES
 from memoriale.projections.stats.view import StatsView
-from memoriale.projections.view import Batch
+from tests.fixtures.batches import batch_of
 from tests.fixtures.events import ALICE, BOB, History
 
 
@@ -118,7 +118,7 @@ def test_bodies_are_never_opened(tmp_path: Path) -> None:
         raise AssertionError("a body was opened")
 
     view = StatsView.create(tmp_path)
-    view.apply(Batch([replace(row, state=None) for row in history.rows], refuse), 0)
+    view.apply(batch_of([replace(row, state=None) for row in history.rows], refuse), 0)
     (tmp_path / "whole").mkdir()
     assert view.digest().value == clean_digest(tmp_path / "whole", history)
     view.close()
