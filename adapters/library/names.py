@@ -13,6 +13,7 @@ BY_MODULE: Final[dict[str, str]] = {
     "memoriale.adapters.library.memory": "Memory",
     "memoriale.adapters.library.opening": "open open_async",
     "memoriale.adapters.library.operations.agent_memory": "AgentMemory",
+    "memoriale.adapters.library.operations.asynchronous": "AsyncAgentMemory",
     "memoriale.adapters.library.operations.bridge": "SharedOptions",
     "memoriale.adapters.library.operations.handles": (
         "AddResult AgentMemoryAddOperation AgentMemorySearchOperation"

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from memoriale.adapters.library.memory import Memory
     from memoriale.adapters.library.opening import open, open_async
     from memoriale.adapters.library.operations.agent_memory import AgentMemory
+    from memoriale.adapters.library.operations.asynchronous import AsyncAgentMemory
     from memoriale.adapters.library.operations.bridge import SharedOptions
     from memoriale.adapters.library.operations.handles import (
         AddResult,
@@ -191,6 +192,7 @@ __all__ = [
     "AgentMemorySearchOperation",
     "AgentMemorySearchResult",
     "Appended",
+    "AsyncAgentMemory",
     "AsyncLedger",
     "AsyncMemory",
     "AsyncMemoryManager",

@@ -1,31 +1,22 @@
 """What adds keep, whose it is, what counts as said again, and what is told of it."""
 
 import threading
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
+import memoriale
 from memoriale.adapters.library.ledger import Ledger
 from memoriale.adapters.library.operations.agent_memory import AgentMemory
 from memoriale.adapters.library.operations.making import agent_memory
-from memoriale.domain.errors import InputError
+from memoriale.domain.errors import InputError, UnavailableError
 from memoriale.domain.operations.scopes import Scope
 from memoriale.domain.subscriptions import MemoryEvent
 from tests.fixtures.embedded import eventually
-from tests.fixtures.operations import ALICE, BOB, Make, Saying, Scripted, reply, said
-
-NEAR = {
-    "Alice lives in Turin": [1.0, 0.0, 0.0],
-    "Alice lives in Torino": [0.96, 0.28, 0.0],
-    "Alice plays chess": [0.0, 1.0, 0.0],
-    "Alice is no player of chess": [0.0, 0.9, 0.43],
-}
-
-
-def near(text: str) -> list[float]:
-    """Vectors by hand: which texts are near is known."""
-    return NEAR.get(text, [0.0, 0.0, 1.0])
+from tests.fixtures.ledger import HASHING
+from tests.fixtures.operations import ALICE, BOB, Held, Make, Saying, Scripted, reply, said
 
 
 def contents(memory: AgentMemory, scope: Scope) -> list[str]:
@@ -111,69 +102,20 @@ def test_no_scope_never_means_everything(remembering: Make, scope: Any) -> None:
     assert memory.size.get() == 0
 
 
-def test_the_same_text_is_restated(remembering: Make, shared_ledger: Ledger, tenant: str) -> None:
-    """Case and white space aside, the same text is one item; its history has both versions."""
-    memory = remembering(dedup_threshold=1)
-    first = memory.add(said("Alice drinks tea"), ALICE).result(30).stored_ids
-    scope: Scope = {"user_id": "alice", "tags": ["home"]}
-    assert memory.add(said("alice  DRINKS tea"), scope).result(30).stored_ids == first
-    (node,) = memory.get_all(ALICE)
-    assert (node.content, node.tags) == ("alice  DRINKS tea", ("home",))
-    history = shared_ledger.memory(tenant=tenant, user="alice").history(first[0])
-    told = [(entry.event, entry.content) for entry in history]
-    assert told == [
-        ("memory.remembered", "Alice drinks tea"),
-        ("memory.restated", "alice  DRINKS tea"),
-    ]
-
-
-def test_what_is_near_in_meaning_is_restated(remembering: Make) -> None:
-    """From the threshold up the nearest item has the new words, the greater importance, and the
-    labels of both; below it a new item is made."""
-    memory = remembering(
-        Scripted(
-            reply({"content": "Alice lives in Turin", "importance": 0.9, "tags": ["place"]}),
-            reply({"content": "Alice lives in Torino", "importance": 0.2, "tags": ["city"]}),
-            reply("Alice plays chess", "Alice is no player of chess"),
-        ),
-        embed=near,
-        dimensions=3,
-        dedup_threshold=0.95,
-    )
-    for _ in range(3):
-        memory.add(said("x"), ALICE).result(30)
-    first, *rest = memory.get_all(ALICE)
-    assert (first.content, first.importance, first.labels) == (
-        "Alice lives in Torino",
-        0.9,
-        ("place", "city"),
-    )
-    assert [node.content for node in rest] == ["Alice plays chess", "Alice is no player of chess"]
-
-
-def test_threshold_nought_keeps_everything_apart(remembering: Make) -> None:
-    """Even the same text twice is two items."""
-    memory = remembering(dedup_threshold=0)
-    for _ in range(2):
-        memory.add(said("Alice drinks tea"), ALICE).result(30)
-    assert contents(memory, ALICE) == ["Alice drinks tea", "Alice drinks tea"]
-
-
-def test_words_that_a_person_chose_are_not_overwritten_by_a_near_text(remembering: Make) -> None:
-    """What was updated is restated by the same text alone; a near one is an item of its own."""
-    memory = remembering(embed=near, dimensions=3, dedup_threshold=0.9)
-    (first,) = memory.add(said("Alice plays chess"), ALICE).result(30).stored_ids
-    memory.update(first, "Alice lives in Turin")
-    memory.add(said("Alice lives in Torino", "alice lives in TURIN"), ALICE).result(30)
-    assert contents(memory, ALICE) == ["alice lives in TURIN", "Alice lives in Torino"]
-
-
-def test_one_agent_does_not_restate_what_another_one_added(remembering: Make) -> None:
-    """Of one user's items those of the same agent are compared: no agent learns another's words."""
-    memory = remembering()
-    for agent in ("desk", "phone", "desk"):
-        memory.add(said("Alice drinks tea"), {"user_id": "alice", "agent_id": agent}).result(30)
-    assert [node.agent_id for node in memory.get_all(ALICE)] == ["desk", "phone"]
+def test_a_ledger_that_is_closed_first_leaves_nobody_waiting(
+    shared_url: str, ledger_home: Path, tenant: str
+) -> None:
+    """Whoever waits for a handle is told, though the memory was not destroyed."""
+    model = Held()
+    with memoriale.open(home=ledger_home, database_url=shared_url, embedder=HASHING) as ledger:
+        memory = agent_memory(ledger, tenant=tenant, llm=model)
+        adds = [memory.add(said(text), ALICE) for text in ("one", "two")]
+        assert model.asked.wait(30)
+    model.go.set()
+    for add in adds:
+        with pytest.raises(UnavailableError):
+            add.result(30)
+    memory.destroy()
 
 
 def test_many_adds_are_worked_on_in_their_order(remembering: Make) -> None:

@@ -16,7 +16,10 @@ from memoriale.projections.recall.versions import passage_texts, search_text
 from tests.fixtures.events import ALICE, BOB, History
 from tests.integration.test_recall_view import posted, rows
 
-CHANGES = ("remember", "correct", "amend", "span", "invalidate", "reinstate", "fork", "deny")
+CHANGES = (
+    *("remember", "correct", "restate", "amend", "span", "invalidate", "reinstate"),
+    *("fork", "deny"),
+)
 
 
 @st.composite
@@ -75,6 +78,9 @@ def _remember(draw: st.DrawFn, history: History, branch: UUID) -> None:
 def _change(draw: st.DrawFn, history: History, change: str, memory_id: UUID, branch: UUID) -> None:
     if change == "correct":
         history.corrected(memory_id, draw(TEXTS), branch=branch, importance=draw(st.just(0.5)))
+    elif change == "restate":
+        tags = draw(st.sampled_from((None, (), ("again",))))
+        history.restated(memory_id, draw(TEXTS), branch=branch, tags=tags)
     elif change == "amend":
         history.amended(memory_id, branch=branch, tags=("new",), metadata={"m": draw(TEXTS)})
     elif change == "span":

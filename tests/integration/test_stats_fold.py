@@ -48,7 +48,10 @@ COMPARED: Final = (
     "retention_class",
 )
 RENAMED: Final = {"recorded_at": "changed_at"}
-STEPS: Final = ("remember", "correct", "amend", "invalidate", "reinstate", "fork", "deny", "span")
+STEPS: Final = (
+    *("remember", "correct", "restate", "amend", "invalidate", "reinstate"),
+    *("fork", "deny", "span"),
+)
 
 
 @st.composite
@@ -97,6 +100,9 @@ def change(history: History, step: str, memory: Any, branch: Any, value: int) ->
     if step == "correct":
         importance = value / 1000 if value % 2 else None
         history.corrected(memory, "y" * value, branch=branch, importance=importance)
+    elif step == "restate":
+        importance = value / 1000 if value % 2 else None
+        history.restated(memory, "z" * value, branch=branch, importance=importance)
     elif step == "invalidate":
         reason = list(ReasonCode)[value % len(ReasonCode)]
         replaced = memory if value % 2 else None

@@ -15,6 +15,7 @@ from memoriale.domain.operations.items import ExtractedFact
 
 PAUSE: Final = 0.2
 """Seconds between two looks while work is left that another worker has, or that rests."""
+CLOSED: Final = "closed"
 _log = logging.getLogger("memoriale.operations")
 
 
@@ -94,12 +95,11 @@ class Worker:
         with self._lock:
             for ended in self._ended.values():
                 ended.set()
-            thread, handles = self._thread, list(self._handles.values())
+            thread = self._thread
         self._wakeup.set()
         if thread is not None and thread is not current_thread():
             thread.join()
-        for handle in handles:
-            handle.leave()
+        self._leave()
 
     def _start(self) -> None:
         with self._lock:
@@ -113,20 +113,40 @@ class Worker:
             return self._handles.get(job_id)
 
     def _work(self) -> None:
-        with self._jobs.locks() as locks:
-            while not self._stop.is_set():
-                # Cleared before looking: what is added after the look sets it again.
-                self._wakeup.clear()
-                try:
-                    worked = self._one(locks)
-                    if not worked:
-                        self._follow()
-                except MemorialeError:
-                    # The jobs are in the ledger; the next look finds them again.
-                    _log.exception("operations cannot be worked on now")
-                    worked = False
-                if not worked:
-                    self._wakeup.wait(PAUSE if self.left() else None)
+        try:
+            with self._jobs.locks() as locks:
+                while not self._stop.is_set():
+                    # Cleared before looking: what is added after the look sets it again.
+                    self._wakeup.clear()
+                    if not self._looked(locks):
+                        self._wakeup.wait(PAUSE if self.left() else None)
+        finally:
+            self._leave()
+
+    def _looked(self, locks: AdvisoryLocks) -> bool:
+        """Works on the next job; whether there was one."""
+        try:
+            worked = self._one(locks)
+            if not worked:
+                self._follow()
+        except MemorialeError as error:
+            if error.code == CLOSED:
+                # The ledger was closed before the memory was destroyed.
+                self._stop.set()
+            else:
+                # The jobs are in the ledger; the next look finds them again.
+                _log.exception("operations cannot be worked on now")
+            return False
+        return worked
+
+    def _leave(self) -> None:
+        """Tells whoever still waits that nobody works here any more."""
+        with self._lock:
+            self._thread = None
+            handles = list(self._handles.values())
+            self._handles.clear()
+        for handle in handles:
+            handle.leave()
 
     def _one(self, locks: AdvisoryLocks) -> bool:
         done = self._jobs.run_due(self._handlers, limit=1, only=self._is_mine, locks=locks)
