@@ -264,7 +264,7 @@ class Datastore:
 
         def ask(connection: Connection[TupleRow]) -> list[tuple[Any, ...]]:
             # What a pipeline sends is one transaction, with which the tenant's setting ends.
-            with connection.pipeline():
+            with _quiet_pipeline(connection):
                 connection.execute(_FOR_TENANT, [tenant])
                 cursor = connection.execute(statement.encode(), arguments, binary=True)
             return cursor.fetchall()
@@ -363,6 +363,24 @@ class Datastore:
             raise
         connection.adapters.register_loader("timestamptz", _UtcLoader)
         return connection
+
+
+@contextmanager
+def _quiet_pipeline(connection: Connection[TupleRow]) -> Iterator[None]:
+    """A pipeline that leaves it to its caller to speak of a lost connection; psycopg logs it."""
+    lost: psycopg.Error | None = None
+    try:
+        with connection.pipeline():
+            try:
+                yield
+            except psycopg.Error as error:
+                if not connection.broken:
+                    raise
+                lost = error
+    except psycopg.Error as error:
+        raise lost or error from None
+    if lost is not None:
+        raise lost
 
 
 _datastores: WeakSet[Datastore] = WeakSet()
