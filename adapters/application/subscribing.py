@@ -191,10 +191,6 @@ class Subscription(Iterator[LoggedEvent]):
 
     close = stop
 
-    def end(self) -> None:
-        """Ends the iteration within a second; takes no lock, so signal handlers may call it."""
-        self._source.end()
-
     def wake(self) -> None:
         """Looks at the log at once; for whoever knows that it grew."""
         self._source.wakeup.set()

@@ -185,7 +185,7 @@ def log(
             print_log(run.output, islice(events, limit))
             return
         following = ledger.subscribe(tenant=name, after=after, content=content)
-        with following, told(following.end):
+        with following, told(following.stop):
             print_log(run.output, islice(following, limit))
 
 

@@ -8,7 +8,6 @@ from typing import Any, Final
 import typer
 
 from memoriale.adapters.command_line.app import app
-from memoriale.adapters.command_line.interrupts import interruptible
 from memoriale.domain.errors import MemorialeError
 
 INTERRUPTED: Final = 130
@@ -24,9 +23,8 @@ def run(arguments: Sequence[str]) -> int:
     """
     as_json = "--json" in _options(arguments)
     try:
-        with interruptible():
-            command = typer.main.get_command(app)
-            code = command.main(args=list(arguments), prog_name="memoriale", standalone_mode=False)
+        command = typer.main.get_command(app)
+        code = command.main(args=list(arguments), prog_name="memoriale", standalone_mode=False)
     except KeyboardInterrupt:
         return INTERRUPTED
     except typer.TyperException as error:

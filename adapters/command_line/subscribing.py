@@ -90,5 +90,5 @@ def _owner(given: str) -> "str | tuple[str, str]":
 def _print(run: Invocation, following: "Subscription", limit: int | None) -> None:
     from itertools import islice
 
-    with following, ending(following.end):
+    with following, ending(following.stop):
         print_log(run.output, islice(following, limit))

@@ -55,10 +55,6 @@ class LedgerSubscription(Subscription[ApplicationRecorder]):
         super().stop()
         self.wakeup.set()
 
-    def end(self) -> None:
-        """The same within a second; takes no lock, so signal handlers may call it."""
-        self._has_been_stopped = True
-
     def __next__(self) -> Notification:
         """
         The next notification; waits for one.
