@@ -25,7 +25,10 @@ class Semantic(Payload):
     quote: str | None = None
     """Words of the entry that bear the fact out."""
     replaces: tuple[UUID, ...] = ()
-    """The facts in whose place it stands, when a compaction made it."""
+    """
+    The facts in whose place it stands, when a compaction or a correction made it. Of several that
+    take the place of more than 500, the first one names them.
+    """
 
 
 class Item(Payload):

@@ -65,16 +65,15 @@ class ReplaceFacts:
         return state.columns.owner == seen.owner or state.columns.owner in self.parents
 
 
-def details_of(fact: MemoryFact, replaces: Iterable[UUID] = ()) -> dict[str, Any]:
-    """What is stored of a fact besides its content."""
+def details_of(fact: MemoryFact) -> dict[str, Any]:
+    """What is stored of a fact besides its content, and besides what it replaces."""
     source = fact.source_ref
     given = {
         "sandbox_id": None if source is None else source.sandbox_id,
         "entry_index": None if source is None else source.entry_index,
         "quote": fact.evidence,
-        "replaces": [str(memory_id) for memory_id in replaces],
     }
-    return {name: value for name, value in given.items() if value not in (None, [])}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def fact_of(state: MemoryState) -> RememberedFact | None:

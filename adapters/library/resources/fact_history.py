@@ -1,5 +1,6 @@
 """What became of a fact of a resource, read from the log."""
 
+from collections import defaultdict
 from collections.abc import Collection, Sequence
 from typing import Final
 from uuid import UUID
@@ -20,7 +21,8 @@ MOST: Final = 1_000
 
 def fact_history(memory: Memory, owners: Collection[UUID], id: str) -> list[FactVersion]:
     """
-    The versions of a fact, of those that it stood in for and of those in its place.
+    The versions of a fact, of those that it stood in for and of those in its place; of at most
+    ``MOST`` facts, the nearest ones.
 
     Args:
         memory: A handle where the resource's memory lies.
@@ -40,7 +42,7 @@ def fact_history(memory: Memory, owners: Collection[UUID], id: str) -> list[Fact
         }
         states |= found
         linked = (i for state in found.values() for i in _linked(state))
-        waiting = [i for i in dict.fromkeys(linked) if i not in states]
+        waiting = [i for i in dict.fromkeys(linked) if i not in states][: MOST - len(states)]
     if not states:
         raise InputError(
             f"there is no fact {shown(id)} of this resource.",
@@ -48,12 +50,12 @@ def fact_history(memory: Memory, owners: Collection[UUID], id: str) -> list[Fact
             field="id",
             value=shown(id),
         )
-    rows = log.reader.memories(list(states))
-    events = log.mapper.decode(rows)
+    events: dict[UUID | None, list[RecordedEvent]] = defaultdict(list)
+    for recorded in log.mapper.decode(log.reader.memories(list(states))):
+        events[recorded.columns.memory_id].append(recorded)
     versions = []
     for memory_id in states:
-        own = [e for e in events if e.columns.memory_id == memory_id]
-        seen = on_lineage(own, branch.lineage())
+        seen = on_lineage(events[memory_id], branch.lineage())
         versions += [v for e in seen if (v := _version(memory_id, e)) is not None]
     told = [(i, state.index) for i, state in states.items()]
     memory.given("history", told, index=max(index for _, index in told))

@@ -17,6 +17,7 @@ from memoriale.domain.commands import Remember
 from memoriale.domain.events import ReasonCode
 from memoriale.domain.memory import MemoryState
 from memoriale.domain.principal import Right
+from memoriale.domain.record import MAX_ID_LIST
 from memoriale.domain.resources.facts import FactVersion, MemoryFact, RememberedFact, SourceRef
 from memoriale.domain.resources.limits import (
     MAX_TOP_K,
@@ -227,10 +228,15 @@ class LedgerSemanticMemory:
     def _change_at(self, place: Place, change: "_Change") -> tuple[int, list[RememberedFact]]:
         memory = place.memory
         ids = parsed_ids(change.ids)
+        # The events of those that end name the first of several, too.
+        few = len(ids) <= MAX_ID_LIST
         decision = ReplaceFacts(
             ids=ids,
             asked=len(change.ids),
-            commands=[self._command(memory, fact, ids) for fact in change.facts],
+            commands=[
+                self._command(memory, fact, ids if few or n == 0 else ())
+                for n, fact in enumerate(change.facts)
+            ],
             because=change.because,
             parents=memory.branch_view().parent_owners(),
             reason=change.reason,
@@ -262,8 +268,13 @@ class LedgerSemanticMemory:
         return len(decided.ended()), self._checked(memory, stored)
 
     def _command(self, memory: Memory, fact: MemoryFact, replaces: Sequence[UUID]) -> Remember:
-        given = {"kind": SEMANTIC, "owner": "resource", "details": details_of(fact, replaces)}
-        return memory.remember_command(fact.content, given)
+        given = {"kind": SEMANTIC, "owner": "resource", "details": details_of(fact)}
+        command = memory.remember_command(fact.content, given)
+        if not replaces:
+            return command
+        # Past the limit of details, which is for what callers give.
+        named = {"replaces": [str(memory_id) for memory_id in replaces]}
+        return replace(command, details=command.details | named)
 
     def _listed(self, place: Place, newest: int | None) -> list[RememberedFact]:
         memory = place.memory
