@@ -16,7 +16,10 @@ Limit = Annotated[int, Option(help="How many at most, 0..1000: the newest ones."
 Since = Annotated[
     str | None, Option(metavar="INDEX|TIME", help="Only from this point on; RFC 3339.")
 ]
-Until = Annotated[str | None, Option(metavar="INDEX|TIME", help="Only up to this point; RFC 3339.")]
+Until = Annotated[
+    str | None,
+    Option("--until", "--as-of", metavar="INDEX|TIME", help="Only up to this point; RFC 3339."),
+]
 
 
 def register(app: Typer) -> None:

@@ -39,6 +39,8 @@ def test_a_span_and_a_lineage_are_options(cli: CommandLine, told: list[int]) -> 
     span = ("--since", str(told[1]), "--until", str(told[1]))
     found = cli("episodic", *span, *RESOURCE, "--json").json()
     assert [e["content"] for e in found["entries"]] == ["note 1"]
+    then = cli("episodic", "--as-of", str(told[0]), *RESOURCE, "--json").json()
+    assert ([e["content"] for e in then["entries"]], then["index"]) == (["note 0"], told[0])
     on = ("--lineage", "--branch", "side")
     entries = cli("episodic", *on, *RESOURCE, "--json").json()["entries"]
     assert entries[-1]["content"] == "on side"
