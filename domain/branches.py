@@ -14,6 +14,8 @@ from memoriale.domain.text import check_text, shown
 MAIN: Final = "main"
 NO_LIMIT: Final = 2**63 - 1
 MAX_DEPTH: Final = 100
+RESERVED: Final = "__"
+"""How names of branches begin that the library makes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,6 +189,25 @@ def check_branch_name(name: object) -> str:
             code="taken",
             field="branch",
             value=text,
+        )
+    return text
+
+
+def check_own_name(name: object) -> str:
+    """
+    A name that a caller gives a new branch: those with two underscores at the beginning are for
+    branches that the library makes and finds by their names.
+
+    Raises:
+        InputError: As ``check_branch_name``, or ``reserved``.
+    """
+    text = check_branch_name(name)
+    if text.startswith(RESERVED):
+        raise InputError(
+            f"branch names that begin with {RESERVED!r} are reserved; choose another one.",
+            code="reserved",
+            field="branch",
+            value=shown(text),
         )
     return text
 

@@ -24,7 +24,7 @@ from memoriale.adapters.library.subscriptions import Subscribing
 from memoriale.adapters.library.with_stores import WithStores
 from memoriale.domain import commands
 from memoriale.domain.access import Visibility
-from memoriale.domain.branches import Branch
+from memoriale.domain.branches import Branch, check_own_name
 from memoriale.domain.errors import InputError, MemorialeError, MissingRightError
 from memoriale.domain.principal import Principal, Right
 from memoriale.domain.receipt import Receipt
@@ -73,7 +73,8 @@ class Memory(Comparisons, Episodic, Looking, Merges, Subscribing, WithStores):
         Makes a branch of this one, which copies nothing, and returns a handle on it.
 
         Args:
-            name: Unique among the owner's branches, for ever; at most 256 bytes.
+            name: Unique among the owner's branches, for ever; at most 256 bytes, and not with two
+                underscores at its beginning.
             at: Point of this branch that the new one begins from: an index, a time, or None
                 for now.
             resource: Another resource, which inherits what this principal sees up to then; the
@@ -94,7 +95,7 @@ class Memory(Comparisons, Episodic, Looking, Merges, Subscribing, WithStores):
             child = principal.identity("resource")
         reason = None if reason is None else check_text("reason", reason)
         self.services.branching.fork(
-            self.principal, name, parent, pin.index, child=child, reason=reason
+            self.principal, check_own_name(name), parent, pin.index, child=child, reason=reason
         )
         return Memory(self.services, self._settings, principal, name)
 

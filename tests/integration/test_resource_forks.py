@@ -283,3 +283,16 @@ def test_who_may_not_use_memory_leaves_nothing_behind(shared_ledger: Ledger, ten
             call()
         assert refused.value.allowed == Right.USE
     assert log.head() == 0
+
+
+def test_the_name_of_the_branch_is_reserved(
+    keys: LedgerWorkingMemory, shared_ledger: Ledger, tenant: str
+) -> None:
+    """Nobody makes the branch by hand that providers look for."""
+    keys.set(PARENT, "plan", 1)
+    handle = shared_ledger.memory(tenant=tenant, resource="parent", team="blue")
+    with pytest.raises(InputError) as refused:
+        handle.fork(FORKED)
+    assert refused.value.code == "reserved"
+    keys.set(PARENT, "plan", 2)
+    assert handle.working.get("plan") == 2
