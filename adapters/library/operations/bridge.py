@@ -99,10 +99,10 @@ class SharedBridge:
         """What the events of this bridge's own calls are known by."""
         self.failure: BaseException | None = None
         """What ended it; None while it works and after ``close``."""
-        self._failed_at: int | None = None
         self._publish, self._own, self._on_failure = publish, own, on_failure
         self._identities, self._log_id = memory.services.log.identities, memory.services.log.log_id
         start = memory.services.log.head() - 1 if after is None else after
+        self._position = start
         self._subscription = memory.subscribe(
             after=start,
             kinds=kinds,
@@ -118,7 +118,7 @@ class SharedBridge:
     @property
     def position(self) -> int:
         """Index up to which everything was published: go on after it."""
-        return self._subscription.position if self._failed_at is None else self._failed_at - 1
+        return self._position
 
     def correlation_id(self) -> UUID:
         """What the events of one call of this bridge's owner are to carry."""
@@ -152,7 +152,10 @@ class SharedBridge:
     def _follow(self) -> None:
         try:
             for logged in self._subscription:
-                self._deal_with(logged)
+                event = memory_event(self._identities, logged)
+                if event is not None:
+                    self._pass_on(event)
+                self._position = self._subscription.position
         except BaseException as error:
             self.failure = error
             self._subscription.stop()
@@ -160,15 +163,6 @@ class SharedBridge:
                 self._told(error)
             else:
                 _log.exception("%s ended: its publisher failed", self.options.bridge_name)
-
-    def _deal_with(self, logged: "LoggedEvent") -> None:
-        event = memory_event(self._identities, logged)
-        try:
-            if event is not None:
-                self._pass_on(event)
-        except BaseException:
-            self._failed_at = logged.index
-            raise
 
     def _pass_on(self, event: MemoryEvent) -> None:
         own = event.origin == self.origin.name

@@ -130,7 +130,7 @@ class SocketTransport:
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self._rest = b""
-        self._sending = threading.Lock()
+        self._sending, self._receiving = threading.Lock(), threading.Lock()
         connection.settimeout(PATIENCE)
 
     @classmethod
@@ -157,6 +157,10 @@ class SocketTransport:
 
     def receive(self, timeout: float) -> Message | None:
         """See ``Transport``."""
+        with self._receiving:
+            return self._received(timeout)
+
+    def _received(self, timeout: float) -> Message | None:
         while b"\n" not in self._rest:
             if len(self._rest) > MAX_MESSAGE:
                 self._rest = b""
@@ -177,7 +181,9 @@ class SocketTransport:
         """See ``Transport``."""
         with suppress(OSError):
             self._connection.shutdown(socket.SHUT_RDWR)
-        self._connection.close()
+        # Whoever waits in it notices the end; a closed descriptor it would not.
+        with self._receiving:
+            self._connection.close()
 
     def _readable(self, timeout: float) -> bool:
         # Not by the socket's own timeout, which is that of whoever sends at the same time too.
