@@ -13,14 +13,18 @@ import memoriale
 from memoriale.adapters.exporting.runner import export
 from memoriale.adapters.library.ledger import Ledger
 from memoriale.domain.events import EVENT_TYPES
+from memoriale.domain.jobs import JobCompleted, JobRequested, JobStarted
+from memoriale.domain.operations.scopes import Scope
 from tests.fixtures.embedded import temporary_home
 from tests.fixtures.ledger import HASHING
+from tests.fixtures.operations import Scripted, reply, said
 
 FIELDS = (
     *("user", "agent", "resource", "session", "team", "actor", "on_behalf_of", "about"),
     *("content", "subject", "reason", "tags", "namespace", "metadata_key", "metadata_value"),
     *("source", "source_run", "evidence", "idempotency_key", "speaker", "role", "caption"),
     *("branch", "query", "correction", "amendment", "denied"),
+    *("said", "op_id", "scope_tag", "extracted", "label", "category", "add_key"),
 )
 TENANT = f"tenant-{token_hex(8)}"
 _CHUNK = 1 << 20
@@ -96,10 +100,22 @@ def write_every_topic(ledger: Ledger, home: Path) -> dict[str, str]:
         denied.recall(c["query"])
     with pytest.raises(memoriale.InputError):
         everyone.branch(c["query"])
+    add_twice(ledger, c)
     export(ledger, tenant=TENANT, out=home / "out.jsonl", subject_user=c["user"])
     ledger.tenant(TENANT).recorder.flush()
     ledger.verify(tenant=TENANT)
     return c
+
+
+def add_twice(ledger: Ledger, c: dict[str, str]) -> None:
+    """An operation that makes an item, and one that says it again."""
+    fact = {"content": c["extracted"], "tags": [c["label"]], "category": c["category"]}
+    scope: Scope = {"user_id": c["user"], "agent_id": c["agent"], "tags": [c["scope_tag"]]}
+    model = Scripted(reply(fact), reply(fact))
+    with memoriale.agent_memory(ledger, tenant=TENANT, llm=model) as memory:
+        for number in range(2):
+            key = f"{c['add_key']}-{number}"
+            memory.add(said(c["said"]), scope, c["op_id"], key).result(30)
 
 
 def files_with(folder: Path, needle: bytes) -> list[Path]:
@@ -134,7 +150,8 @@ def test_every_topic_of_this_release_was_written(scene: Scene) -> None:
         for rows in log.reader.stream_rows(0)
         for row in rows
     }
-    assert written == {event.TOPIC for event in EVENT_TYPES}
+    jobs = {JobRequested.TOPIC, JobStarted.TOPIC, JobCompleted.TOPIC}
+    assert written == {event.TOPIC for event in EVENT_TYPES} | jobs
 
 
 def test_no_canary_is_in_a_row_of_the_ledger(scene: Scene) -> None:
@@ -188,6 +205,6 @@ def test_the_canaries_are_readable_through_the_ledger(scene: Scene) -> None:
     text = "\n".join(str(event.body) for event in events)
     sealed = set(scene.canaries) - {
         *("user", "agent", "resource", "session", "team", "actor", "on_behalf_of", "about"),
-        *("source_run", "idempotency_key", "query", "denied"),
+        *("source_run", "idempotency_key", "query", "denied", "add_key"),
     }
     assert {field for field in sealed if scene.canaries[field] not in text} == set()
