@@ -3,6 +3,7 @@
 from typing import Final
 
 BY_MODULE: Final[dict[str, str]] = {
+    "memoriale.adapters.application.subscribing": "Subscription",
     "memoriale.adapters.application.explaining": "Explanation",
     "memoriale.adapters.application.merge_results": "MergeConflict MergeResult MergeSide",
     "memoriale.adapters.importing.report": "ImportInterruptedError",
@@ -19,6 +20,9 @@ BY_MODULE: Final[dict[str, str]] = {
         "AddResult AgentMemoryAddOperation AgentMemorySearchOperation"
     ),
     "memoriale.adapters.library.operations.making": "agent_memory",
+    "memoriale.adapters.library.operations.transports": (
+        "Hub InProcessTransport SocketTransport Transport"
+    ),
     "memoriale.adapters.library.resources.access": (
         "with_team_access_control with_team_access_control_semantic"
     ),

@@ -30,6 +30,7 @@ from memoriale.domain.scoring import ScoringWeights, compute_composite_score, re
 if TYPE_CHECKING:
     from memoriale.adapters.application.explaining import Explanation
     from memoriale.adapters.application.merge_results import MergeConflict, MergeResult, MergeSide
+    from memoriale.adapters.application.subscribing import Subscription
     from memoriale.adapters.importing.report import ImportInterruptedError
     from memoriale.adapters.library.async_manager import AsyncMemoryManager
     from memoriale.adapters.library.asynchronous import AsyncLedger, AsyncMemory
@@ -46,6 +47,12 @@ if TYPE_CHECKING:
         AgentMemorySearchOperation,
     )
     from memoriale.adapters.library.operations.making import agent_memory
+    from memoriale.adapters.library.operations.transports import (
+        Hub,
+        InProcessTransport,
+        SocketTransport,
+        Transport,
+    )
     from memoriale.adapters.library.resources.access import (
         with_team_access_control,
         with_team_access_control_semantic,
@@ -250,9 +257,11 @@ __all__ = [
     "GraphMemoryFeatureConfig",
     "GraphStore",
     "HistoricalSemanticMemoryProvider",
+    "Hub",
     "ImportInterruptedError",
     "InMemorySemanticMemoryProvider",
     "InMemoryWorkingMemoryProvider",
+    "InProcessTransport",
     "InputError",
     "LearnedKnowledge",
     "Learning",
@@ -317,7 +326,9 @@ __all__ = [
     "SessionEntry",
     "SessionManager",
     "SharedOptions",
+    "SocketTransport",
     "SourceRef",
+    "Subscription",
     "Summaries",
     "SummaryConfig",
     "SummaryEntry",
@@ -325,6 +336,7 @@ __all__ = [
     "TokenCounter",
     "ToolCall",
     "ToolDef",
+    "Transport",
     "UnavailableError",
     "UnifiedMemoryConfig",
     "UserFact",
