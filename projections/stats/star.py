@@ -242,7 +242,7 @@ IMPORT_RUNS: Final = StarView(
     )
     SELECT e.source_run, min(e."index") AS first_index, max(e."index") AS last_index,
            count(*) AS events,
-           count(*) FILTER (e.topic = 'memory.remembered') AS memories,
+           count(DISTINCT e.memory_id) FILTER (e.topic = 'memory.remembered') AS memories,
            coalesce(any_value(made.current_memories), 0) AS current_memories,
            min(e.recorded_at) AS first_recorded_at, max(e.recorded_at) AS last_recorded_at
     FROM events AS e LEFT JOIN made USING (source_run)
@@ -287,7 +287,7 @@ OWNERS: Final = StarView(
         FROM memories_current GROUP BY ALL
     )
     SELECT e.owner, e.owner_type, count(*) AS events,
-           count(*) FILTER (e.topic = 'memory.remembered') AS memories,
+           count(DISTINCT e.memory_id) FILTER (e.topic = 'memory.remembered') AS memories,
            coalesce(any_value(made.current_memories), 0) AS current_memories,
            min(e.recorded_at) AS first_recorded_at, max(e.recorded_at) AS last_recorded_at
     FROM events AS e LEFT JOIN made USING (owner, owner_type)

@@ -85,6 +85,8 @@ def test_statistics_count_merges_and_ends(
     query = "SELECT count(*), count(DISTINCT branch) FROM memory_versions"
     found = shared_ledger.sql(query, tenant=tenant, fresh=True)
     assert [tuple(row.values()) for row in found.rows] == [(2, 2)]
+    found = shared_ledger.sql("SELECT memories FROM owners", tenant=tenant, fresh=True)
+    assert sorted(row["memories"] for row in found.rows) == [1]
 
 
 def test_what_a_hold_keeps_is_not_ended_by_a_merge(alice: Memory) -> None:
