@@ -151,16 +151,28 @@ def visible_pool(
         if shelf is None:
             return None
         chosen.append((shelf, visible(shelf, partition, query, lines)))
+        if _is_of_one_owner(query, partition, shelf):
+            break
     return pooled(chosen)
 
 
 def _partitions(query: RecallQuery, lines: Sequence[ScopedLine]) -> list[str]:
-    """The partitions that can hold what is asked for: of one owner that the caller is, its own."""
+    """The partitions that can hold what is asked for; that of the one owner, if any, first."""
     found = [*dict.fromkeys(p for _, scope in lines for p in partitions(scope))]
-    if query.owner is None:
-        return found
-    own = f"owner = {uuid_literal(query.owner)}"
-    return [own] if own in found else found
+    return sorted(found, key=lambda partition: partition != _own(query))
+
+
+def _is_of_one_owner(query: RecallQuery, partition: str, shelf: Shelf) -> bool:
+    """
+    Whether a partition holds all that is asked for. It does not where a session is the owner:
+    what was recorded there for others may be visible for another reason.
+    """
+    sessions = shelf.array("owner_type") == shelf.code("owner_type", "session")
+    return partition == _own(query) and not sessions.any()
+
+
+def _own(query: RecallQuery) -> str | None:
+    return None if query.owner is None else f"owner = {uuid_literal(query.owner)}"
 
 
 def _proposed(view: RecallView, query: RecallQuery, lines: Sequence[ScopedLine]) -> Pool:

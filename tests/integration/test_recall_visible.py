@@ -17,7 +17,12 @@ from memoriale.domain.access import AccessScope, Visibility
 from memoriale.domain.branches import NO_LIMIT
 from memoriale.domain.record import Columns
 from memoriale.domain.slices import current, fold_slice
-from memoriale.projections.recall.filters import access_condition, text_literal, time_literal
+from memoriale.projections.recall.filters import (
+    access_condition,
+    query_condition,
+    text_literal,
+    time_literal,
+)
 from memoriale.projections.recall.query import RecallQuery
 from memoriale.projections.recall.search import search
 from memoriale.projections.recall.view import RecallView
@@ -92,6 +97,37 @@ def test_search_finds_what_the_access_rule_allows(crowd: Crowd, scope: AccessSco
     )
     allowed = [key for key, row in enumerate(crowd.columns) if scope.allows(row)]
     assert sorted(hit.index for hit in search(crowd.view, query)) == allowed
+
+
+@settings(max_examples=60)
+@given(
+    scope=SCOPES,
+    owner=st.none() | st.sampled_from(IDS),
+    agent=st.none() | st.sampled_from(IDS),
+)
+def test_a_search_of_one_owner_and_agent_finds_theirs_alone(
+    crowd: Crowd, scope: AccessScope, owner: UUID | None, agent: UUID | None
+) -> None:
+    """Of what the caller may see, and nothing else; the SQL condition says the same."""
+    lines = tuple((line, scope) for line in History().lineage(None, len(crowd.columns) - 1))
+    query = RecallQuery(
+        text="row",
+        lines=lines,
+        now=START,
+        valid_at=START,
+        top_k=1_000,
+        owner=owner,
+        agent=agent,
+        vector_leg=False,
+    )
+    wanted = [
+        key
+        for key, row in enumerate(crowd.columns)
+        if scope.allows(row) and owner in (None, row.owner) and agent in (None, row.principal_agent)
+    ]
+    assert sorted(hit.index for hit in search(crowd.view, query)) == wanted
+    where = f"key >= 0 AND {query_condition(query)} AND {access_condition(scope)}"
+    assert sorted(crowd.view.table.read(where, ("key",))["key"].to_pylist()) == wanted
 
 
 @settings(max_examples=60)

@@ -110,3 +110,20 @@ def test_one_agent_does_not_restate_what_another_one_added(remembering: Make) ->
     for agent in ("desk", "phone", "desk"):
         memory.add(said("Alice drinks tea"), {"user_id": "alice", "agent_id": agent}).result(30)
     assert [node.agent_id for node in memory.get_all(ALICE)] == ["desk", "phone"]
+
+
+def test_two_that_say_the_same_at_once_make_one_item(
+    remembering: Make, shared_ledger: Ledger, tenant: str
+) -> None:
+    """Memories that work side by side, as those of two processes do: whoever comes second finds
+    the first one's item and restates it."""
+    workers = [remembering(dedup_threshold=1) for _ in range(3)]
+    adds = [one.add(said("Alice drinks tea"), ALICE) for _ in range(6) for one in workers]
+    touched = {add.result(60).stored_ids for add in adds}
+    assert len(touched) == 1
+    assert contents(workers[0], ALICE) == ["Alice drinks tea"]
+    history = shared_ledger.memory(tenant=tenant, user="alice").history(touched.pop()[0])
+    assert [entry.event for entry in history] == [
+        "memory.remembered",
+        *["memory.restated"] * (len(adds) - 1),
+    ]
