@@ -9,6 +9,7 @@ from memoriale.adapters.doctor import (
     anchoring,
     functions,
     grants,
+    hearing,
     ledger,
     logins,
     machine,
@@ -54,6 +55,7 @@ OF_THE_LEDGER: Final[dict[str, Making]] = {
     "refusals: owner": refusals.owner,
     "durability": ledger.durability,
     "clock": ledger.clock,
+    "hints": hearing.hints,
     "views": ledger.views,
 }
 """What needs an open ledger, in the order in which it is looked at."""

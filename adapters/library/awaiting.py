@@ -11,7 +11,8 @@ from contextvars import copy_context
 from functools import partial, wraps
 from inspect import signature
 from itertools import islice
-from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, TypeVar
+from types import TracebackType
+from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, Self, TypeVar
 from weakref import WeakSet
 
 from memoriale.domain.errors import ForkedHandleError, InputError
@@ -109,6 +110,12 @@ class Iteration(AsyncIterator[T]):
         self._pending: asyncio.Future[list[T]] | None = None
         self._one_at_a_time = asyncio.Lock()
         self._ended = False
+        self._position: int | None = None
+
+    @property
+    def position(self) -> int | None:
+        """Index of the last event that was handed out; None before the first."""
+        return self._position
 
     async def __anext__(self) -> T:
         async with self._one_at_a_time:
@@ -116,10 +123,27 @@ class Iteration(AsyncIterator[T]):
                 await self._fill()
         if not self._ready:
             raise StopAsyncIteration
-        return self._ready.popleft()
+        found = self._ready.popleft()
+        self._position = getattr(found, "index", self._position)
+        return found
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()
 
     async def aclose(self) -> None:
         """Ends the iteration."""
+        self.close()
+
+    def stop(self) -> None:
+        """Ends the iteration, from any thread."""
         self.close()
 
     def close(self, *, wait: bool = False) -> None:

@@ -1,5 +1,6 @@
 """Telling other processes that a log grew, and being told: hints, sent after the commit."""
 
+import logging
 import os
 import selectors
 import socket
@@ -9,7 +10,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from hashlib import sha256
 from typing import Final
-from uuid import UUID
+from uuid import UUID, uuid4
 from weakref import WeakSet
 
 import psycopg
@@ -17,6 +18,7 @@ from psycopg import Connection, sql
 from psycopg.rows import TupleRow
 
 from memoriale.adapters.postgres.datastore import Datastore
+from memoriale.adapters.postgres.errors import translated
 from memoriale.adapters.postgres.roles import Role
 from memoriale.domain.errors import MemorialeError
 
@@ -26,8 +28,12 @@ REST_SECONDS: Final = 0.01
 """Between two hints of a process; what comes meanwhile is one hint."""
 IDLE_SECONDS: Final = 10.0
 """After which a thread that has nothing to tell ends, and with it its connection."""
+ARRIVAL_SECONDS: Final = 5.0
+"""In which a hint is expected when it is tried whether hints arrive."""
 RETRY_SECONDS: Final = 1.0
 """Between two attempts to listen while the database is away."""
+
+_log = logging.getLogger("memoriale.subscriptions")
 
 # Listeners hold the lock shared, so whoever can take it alone has nobody to tell, and then no
 # transaction is written. A refused attempt costs nobody a wait.
@@ -181,7 +187,8 @@ class _Teller(threading.Thread):
             while log_ids := self._hints.next_to_tell():
                 try:
                     self._tell(log_ids)
-                except (psycopg.Error, MemorialeError):
+                except (psycopg.Error, MemorialeError) as error:
+                    _log.debug("no hint was sent: %s", error)
                     self._disconnect()
                     self._hints.stay_quiet(log_ids)
                 if not self._hints.closed:
@@ -225,7 +232,8 @@ class _Listener(threading.Thread):
                 try:
                     with self._hints.connect() as connection:
                         self._listen(connection)
-                except (psycopg.Error, MemorialeError):
+                except (psycopg.Error, MemorialeError) as error:
+                    _log.debug("hints are not heard: %s", error)
                     # Those who follow ask the log meanwhile; they notice what is wrong.
                     self._hints.wake(wanted)
                     self._pause(RETRY_SECONDS)
@@ -286,6 +294,26 @@ def listeners_key(log_id: UUID) -> int:
     """The lock that listeners of a log share: 64 bits of a hash, signed."""
     digest = sha256(b"memoriale/listeners/" + log_id.bytes).digest()
     return int.from_bytes(digest[:8], "big", signed=True)
+
+
+def hint_arrives(datastore: Datastore) -> bool:
+    """
+    Sends a hint about no log from one session to another; whether it came within seconds.
+
+    Raises:
+        RefusedError: The reading role may not do so.
+        UnavailableError: The database cannot be used.
+    """
+    log_id = uuid4()
+    with (
+        translated(datastore.place),
+        datastore.connect_as(Role.READ) as hearing,
+        datastore.connect_as(Role.READ) as telling,
+    ):
+        hearing.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel(log_id))))
+        hearing.execute("SELECT pg_catalog.pg_advisory_lock_shared(%s)", [listeners_key(log_id)])
+        telling.execute(_TELL, [channel(log_id), listeners_key(log_id)])
+        return bool([*hearing.notifies(timeout=ARRIVAL_SECONDS, stop_after=1)])
 
 
 def _notices(connection: Connection[TupleRow]) -> list[str]:

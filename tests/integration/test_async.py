@@ -255,6 +255,34 @@ def test_subscriptions_wait_without_holding_up_calls(opened: Open, tenant: str) 
     asyncio.run(main())
 
 
+def test_a_subscription_of_a_caller_goes_on_after_its_position(opened: Open, tenant: str) -> None:
+    """A handle's subscription is an asynchronous context that gives its own events; the position
+    counts what was handed out, and `stop` ends it."""
+
+    async def main() -> None:
+        async with opened() as ledger:
+            alice = await ledger.memory(tenant=tenant, user="alice")
+            bob = await ledger.memory(tenant=tenant, user="bob")
+            for number in range(4):
+                await bob.remember("secret")
+                await alice.remember(f"note {number}")
+            async with asyncio.timeout(SECONDS):
+                async with alice.subscribe() as events:
+                    assert events.position is None
+                    assert [(await anext(events)).index for _ in range(2)] == [1, 3]
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(anext(alice.subscribe(after=7)), 0.01)
+                    after = events.position or 0
+                assert after == 3
+                events = alice.subscribe(after=after)
+                assert [(await anext(events)).index for _ in range(2)] == [5, 7]
+                events.stop()
+                with pytest.raises(StopAsyncIteration):
+                    await anext(events)
+
+    asyncio.run(main())
+
+
 def test_closing_ends_subscriptions_that_wait(opened: Open, tenant: str) -> None:
     """A subscription ends with its ledger, one that nobody refers to ends by itself, and neither
     leaves a thread."""

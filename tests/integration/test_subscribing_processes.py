@@ -13,10 +13,12 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 import memoriale
+from memoriale.adapters.doctor.checks import State
 from memoriale.adapters.library.ledger import Ledger
 from memoriale.adapters.library.memory import Memory
 from memoriale.adapters.postgres.notifying import channel, listeners_key
 from memoriale.domain.errors import UnavailableError
+from tests.fixtures.doctor import Patient
 from tests.fixtures.embedded import eventually
 from tests.fixtures.ledger import HASHING
 from tests.fixtures.postgres import Database
@@ -270,3 +272,17 @@ def test_nothing_is_sent_while_nobody_listens(
         alice.remember("two")
         (told,) = connection.notifies(timeout=10, stop_after=1)
         assert (told.channel, told.payload) == (channel(log_id), "")
+
+
+def test_the_doctor_says_when_hints_do_not_arrive(patient: Patient) -> None:
+    """It tries one from session to session; where the right for it was taken away that is a
+    warning, because subscriptions go on by asking."""
+    assert patient.check("hints").state is State.OK
+    function = "FUNCTION pg_catalog.pg_notify(text, text)"
+    patient.execute(f"REVOKE EXECUTE ON {function} FROM PUBLIC")
+    try:
+        found = patient.check("hints")
+        assert found.state is State.WARNING
+        assert "once a second" in found.detail
+    finally:
+        patient.execute(f"GRANT EXECUTE ON {function} TO PUBLIC")
