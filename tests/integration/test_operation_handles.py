@@ -113,6 +113,30 @@ async def followed(operation: Any) -> list[OperationStatus]:
     return [status async for status in operation.changes()]
 
 
+def test_every_handle_of_one_add_is_followed(remembering: Make) -> None:
+    """An add that was repeated with its key while it waited, and after it: all say the same."""
+    model = Held()
+    memory = remembering(model)
+    first = [memory.add(said("tea"), ALICE, idempotency_key="k") for _ in range(3)]
+    assert model.asked.wait(30)
+    model.go.set()
+    (done, *others) = [add.result(30) for add in first]
+    assert [*others, memory.add(said("tea"), ALICE, idempotency_key="k").result(30)] == [done] * 3
+    assert model.calls == 1
+    again = [memory.add(said("milk"), ALICE, idempotency_key="m") for _ in range(2)]
+    for add in again:
+        assert add.result(30).stored_ids
+    waiting = Held()
+    slow = remembering(waiting)
+    slow.add(said("first"), ALICE)
+    assert waiting.asked.wait(30)
+    both = [slow.add(said("never"), ALICE, idempotency_key="n") for _ in range(2)]
+    both[0].cancel()
+    with pytest.raises(OperationCancelledError):
+        both[1].result(30)
+    waiting.go.set()
+
+
 def test_whoever_waits_too_short_is_told(remembering: Make) -> None:
     """The operation goes on."""
     model = Held()

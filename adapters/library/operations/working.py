@@ -34,7 +34,8 @@ class Worker:
         self._jobs, self._handlers = jobs, handlers
         self._lock = Lock()
         self._wakeup, self._stop = Event(), Event()
-        self._handles: dict[UUID, AgentMemoryAddOperation] = {}
+        # Several of one job: an add that was repeated with its idempotency key.
+        self._handles: dict[UUID, list[AgentMemoryAddOperation]] = {}
         self._ended: dict[UUID, Event] = {}
         self._mine = {job.id for job in jobs.open() if job.type in handlers}
         self._thread: Thread | None = None
@@ -55,9 +56,11 @@ class Worker:
         with self._lock:
             self._mine.add(job_id)
             if handle is not None:
-                self._handles[job_id] = handle
+                self._handles.setdefault(job_id, []).append(handle)
         self._wakeup.set()
         self._start()
+        if self._stop.is_set():
+            self._leave()
 
     def left(self) -> list[UUID]:
         """The jobs that are still to be done."""
@@ -79,14 +82,15 @@ class Worker:
 
     def started(self, job_id: UUID) -> None:
         """An attempt began."""
-        handle = self._handle(job_id)
-        if handle is not None:
-            handle.follow(self._jobs.get(job_id))
+        handles = self._of(job_id)
+        if handles:
+            job = self._jobs.get(job_id)
+            for handle in handles:
+                handle.follow(job)
 
     def extracted(self, job_id: UUID, facts: list[ExtractedFact]) -> None:
         """The model answered."""
-        handle = self._handle(job_id)
-        if handle is not None:
+        for handle in self._of(job_id):
             handle.took(facts)
 
     def close(self) -> None:
@@ -108,9 +112,9 @@ class Worker:
             self._thread = Thread(target=self._work, name="memoriale-operations", daemon=True)
             self._thread.start()
 
-    def _handle(self, job_id: UUID) -> AgentMemoryAddOperation | None:
+    def _of(self, job_id: UUID) -> list[AgentMemoryAddOperation]:
         with self._lock:
-            return self._handles.get(job_id)
+            return [*self._handles.get(job_id, ())]
 
     def _work(self) -> None:
         try:
@@ -143,7 +147,7 @@ class Worker:
         """Tells whoever still waits that nobody works here any more."""
         with self._lock:
             self._thread = None
-            handles = list(self._handles.values())
+            handles = [handle for both in self._handles.values() for handle in both]
             self._handles.clear()
         for handle in handles:
             handle.leave()
@@ -164,12 +168,13 @@ class Worker:
             self._over(self._jobs.get(job_id))
 
     def _over(self, job: Job) -> None:
-        handle = self._handle(job.id)
-        if handle is not None:
+        """Tells the handles of a job how it stands; one that has ended is forgotten first, so
+        that a handle which comes only now is found by the next look."""
+        handles = self._of(job.id)
+        if job.status not in OPEN:
+            with self._lock:
+                self._mine.discard(job.id)
+                self._ended.pop(job.id, None)
+                handles = self._handles.pop(job.id, [])
+        for handle in handles:
             handle.follow(job)
-        if job.status in OPEN:
-            return
-        with self._lock:
-            self._mine.discard(job.id)
-            self._handles.pop(job.id, None)
-            self._ended.pop(job.id, None)
