@@ -33,6 +33,7 @@ PROMISED = {
     *("checkpoint", "consistency", "receipt", "receipt-check", "restored", "bundle", "anchors"),
     *("who-saw", "what-was-told", "accesses"),
     *("context", "explain", "summarize", "tools"),
+    *("add", "subscribe", "merge", "approve", "discard", "episodic", "episodic-tree", "compact"),
 }
 
 
