@@ -120,6 +120,26 @@ def test_the_index_and_the_scan_answer_alike(path: Path) -> None:
                 assert len(found) == min(top_k, len(scanning.list_all(ref)))
 
 
+def test_a_large_resource_holds_up_no_small_one(path: Path) -> None:
+    """Storing, asking, forking and forgetting look at the facts that they are about, and SQLite
+    takes an index for each of them: none of the statements reads all vectors."""
+    plans: list[str] = []
+    with opened(path) as provider:
+        provider.remember_many(REF, facts(*(f"the harbour {i}" for i in range(300))))
+        with closing(DRIVER.connect(path)) as connection:
+            for statement in (
+                "select 1 from memoriale_vectors indexed by memoriale_vectors_waiting "
+                "where model = 1 and state = 0",
+                "select v.fact from memoriale_vectors v indexed by memoriale_vectors_zero "
+                "cross join memoriale_facts f on f.number = v.fact "
+                "where v.model = 1 and v.state = 2 and f.tenant = 'a' and f.scope = 'b'",
+                "select vector from memoriale_vectors where fact = 1",
+            ):
+                rows = connection.execute(f"explain query plan {statement}").fetchall()
+                plans += [row[3] for row in rows]
+    assert not [plan for plan in plans if plan.startswith("SCAN")]
+
+
 _WITHOUT = """
 import sys
 for name in {missing!r}:

@@ -13,7 +13,7 @@ from memoriale.domain.resources.compaction import (
     plan_compaction,
     with_summaries,
 )
-from memoriale.domain.resources.limits import check_ref
+from memoriale.domain.resources.limits import MAX_PAGE, check_ref
 from memoriale.domain.resources.providers import (
     PrunableSemanticMemoryProvider,
     ReplacingSemanticMemoryProvider,
@@ -99,6 +99,12 @@ def _compacted(
     now: datetime | None,
     dry_run: bool,
 ) -> CompactionResult:
+    most = options.max_facts
+    if options.max_age is None and most is not None and most < MAX_PAGE:
+        few = provider.list_recent(ref, most + 1)
+        if len(few) <= most:
+            # Most often nothing is to be done: then not everything need be read.
+            return CompactionResult(removed=0, remaining=len(few), summarized=0)
     facts = provider.list_all(ref)
     plan = plan_compaction(facts, options, now or datetime.now(UTC))
     if dry_run or not plan.retired:

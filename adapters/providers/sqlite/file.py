@@ -35,11 +35,13 @@ create table if not exists memoriale_models (
     number integer primary key, name text not null unique, width integer not null
 );
 create table if not exists memoriale_vectors (
-    model integer not null, fact integer not null, state integer not null, vector blob not null,
-    primary key (model, fact)
+    fact integer not null, model integer not null, state integer not null, vector blob not null,
+    primary key (fact, model)
 ) without rowid;
 create index if not exists memoriale_vectors_waiting on memoriale_vectors (model, fact)
     where state = 0;
+create index if not exists memoriale_vectors_zero on memoriale_vectors (model, fact)
+    where state = 2;
 create table if not exists memoriale_index_removals (
     model integer not null, fact integer not null, primary key (model, fact)
 ) without rowid;

@@ -11,7 +11,7 @@ from uuid import uuid4
 from memoriale.adapters.providers.embedding import check_embeddings, embedded
 from memoriale.adapters.providers.in_memory import gone, in_range, not_empty, remembered
 from memoriale.adapters.providers.sqlite.file import SQLiteFile
-from memoriale.adapters.providers.sqlite.vectors import WAITING, ZERO, VectorTables
+from memoriale.adapters.providers.sqlite.vectors import VectorTables
 from memoriale.domain.resources.facts import MemoryFact, RememberedFact
 from memoriale.domain.resources.limits import (
     PAGE,
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from memoriale.projections.embedding import Vectors
 
 _OWN: Final = "tenant = ? and scope = ?"
+_COPIED: Final = "tenant, content, source_sandbox_id, source_entry_index, evidence, remembered_at"
 _EMBEDDED_AT_ONCE: Final = 256
 
 
@@ -160,16 +161,15 @@ class SQLiteSemanticMemoryProvider:
             own = f"select * from memoriale_facts where {_OWN}"
             if connection.execute(own, (self.tenant, child.key)).fetchone():
                 raise not_empty(child)
-            rows = connection.execute(f"{own} order by number", (self.tenant, parent.key))
-            for row in rows.fetchall():
-                fact = fact_from_row({**_columns(row), "id": str(uuid4())})
-                number = self._inserted(connection, child, fact, parent.key)
-                connection.execute(
-                    f"insert into memoriale_vectors select model, ?, iif(state = {ZERO}, {ZERO}, "
-                    f"{WAITING}), vector from memoriale_vectors where fact = ?",
-                    (number, row["number"]),
-                )
-            self._vectors.bring_up(connection)
+            connection.execute(
+                f"insert into memoriale_facts (id, scope, inherited_from, {_COPIED}) "
+                f"select lower(hex(randomblob(16))), ?, scope, {_COPIED} "
+                f"from memoriale_facts where {_OWN} order by number",
+                (child.key, self.tenant, parent.key),
+            )
+            # The child's facts are numbered in the order of the parent's.
+            numbers = [self._numbers(connection, ref) for ref in (parent, child)]
+            self._vectors.copy(connection, zip(*numbers, strict=True))
 
     def inherited(self, parent: ResourceRef, child: ResourceRef) -> int:
         """How many facts the child has from the parent."""
@@ -207,6 +207,8 @@ class SQLiteSemanticMemoryProvider:
 
     def _without_vector(self, ref: ResourceRef) -> list[sqlite3.Row]:
         with self._file.reading() as connection:
+            if self._vectors.is_alone(connection):
+                return []
             model = self._vectors.model(connection)
             return connection.execute(
                 f"select number, content from memoriale_facts f where {_OWN} and not exists "
@@ -219,18 +221,23 @@ class SQLiteSemanticMemoryProvider:
         found = connection.execute("select 1 from memoriale_facts where number = ?", (number,))
         return found.fetchone() is not None
 
+    def _numbers(self, connection: sqlite3.Connection, ref: ResourceRef) -> list[int]:
+        found = connection.execute(
+            f"select number from memoriale_facts where {_OWN} order by number",
+            (self.tenant, ref.key),
+        )
+        return [row["number"] for row in found.fetchall()]
+
     def _inserted(
         self,
         connection: sqlite3.Connection,
         ref: ResourceRef,
         fact: RememberedFact,
-        inherited_from: str | None = None,
     ) -> int:
         source = fact.source_ref
         made = connection.execute(
             "insert into memoriale_facts (tenant, scope, id, content, source_sandbox_id, "
-            "source_entry_index, evidence, remembered_at, inherited_from) "
-            "values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "source_entry_index, evidence, remembered_at) values (?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 self.tenant,
                 ref.key,
@@ -240,7 +247,6 @@ class SQLiteSemanticMemoryProvider:
                 source and source.entry_index,
                 fact.evidence,
                 fact.remembered_at.isoformat(timespec="microseconds"),
-                inherited_from,
             ),
         )
         assert made.lastrowid is not None

@@ -41,6 +41,11 @@ class VectorTables:
         ).fetchone()
         return None if found is None else (found["number"], found["width"])
 
+    def is_alone(self, connection: sqlite3.Connection) -> bool:
+        """Whether the file has vectors of this model alone; then every fact has one."""
+        models = connection.execute("select name from memoriale_models limit 2").fetchall()
+        return [model["name"] for model in models] == [self._embeddings.id]
+
     def is_indexed(self, connection: sqlite3.Connection) -> bool:
         """Whether a recall asks an index."""
         model = self.model(connection)
@@ -55,7 +60,7 @@ class VectorTables:
         """
         model = self._known(connection, vectors.shape[1])
         rows = [
-            (model, fact, WAITING if vector.any() else ZERO, vector.tobytes())
+            (fact, model, WAITING if vector.any() else ZERO, vector.tobytes())
             for fact, vector in zip(facts, vectors, strict=True)
         ]
         connection.executemany("insert or ignore into memoriale_vectors values (?, ?, ?, ?)", rows)
@@ -67,7 +72,9 @@ class VectorTables:
         if not self._indexing or model is None:
             return False
         found = connection.execute(
-            f"select exists(select 1 from memoriale_vectors where model = ? and state = {WAITING})"
+            # Else SQLite would look at every vector of the model.
+            "select exists(select 1 from memoriale_vectors indexed by memoriale_vectors_waiting "
+            f"where model = ? and state = {WAITING})"
             " or exists(select 1 from memoriale_index_removals where model = ?)",
             (model[0], model[0]),
         ).fetchone()
@@ -91,7 +98,8 @@ class VectorTables:
         connection.executemany(f"delete from {_index(model)} where rowid = ?", map(tuple, gone))
         connection.execute("delete from memoriale_index_removals where model = ?", (model,))
         while rows := connection.execute(
-            "select v.fact, f.tenant, f.scope, v.vector from memoriale_vectors v "
+            "select v.fact, f.tenant, f.scope, v.vector "
+            "from memoriale_vectors v indexed by memoriale_vectors_waiting "
             "join memoriale_facts f on f.number = v.fact "
             f"where v.model = ? and v.state = {WAITING} limit ?",
             (model, _AT_ONCE),
@@ -118,6 +126,16 @@ class VectorTables:
             connection.execute("delete from memoriale_vectors where fact = ?", (fact,))
         self.bring_up(connection)
 
+    def copy(self, connection: sqlite3.Connection, facts: Iterable[tuple[int, int]]) -> None:
+        """Gives facts the vectors of others, of every model: pairs of one that has and a new."""
+        connection.executemany(
+            "insert into memoriale_vectors (fact, model, state, vector) "
+            f"select ?2, model, iif(state = {ZERO}, {ZERO}, {WAITING}), vector "
+            "from memoriale_vectors where fact = ?1",
+            facts,
+        )
+        self.bring_up(connection)
+
     def nearest(
         self, connection: sqlite3.Connection, scope: str, asked: "Vectors", top_k: int
     ) -> list[tuple[int, float]]:
@@ -139,7 +157,8 @@ class VectorTables:
             (asked.tobytes(), top_k, self._tenant, scope),
         ).fetchall()
         zeros = connection.execute(
-            "select v.fact from memoriale_facts f join memoriale_vectors v on v.fact = f.number "
+            "select v.fact from memoriale_vectors v indexed by memoriale_vectors_zero "
+            "cross join memoriale_facts f on f.number = v.fact "
             f"where v.model = ? and v.state = {ZERO} and f.tenant = ? and f.scope = ? "
             "order by v.fact limit ?",
             (model, self._tenant, scope, top_k),
@@ -152,8 +171,8 @@ class VectorTables:
         import numpy
 
         rows = connection.execute(
-            "select v.fact, v.vector from memoriale_facts f "
-            "join memoriale_vectors v on v.fact = f.number "
+            "select v.fact, v.vector from memoriale_facts f indexed by memoriale_facts_by_scope "
+            "cross join memoriale_vectors v on v.fact = f.number "
             "where v.model = ? and f.tenant = ? and f.scope = ? order by v.fact",
             (model, self._tenant, scope),
         ).fetchall()
