@@ -7,7 +7,7 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -120,24 +120,41 @@ def test_the_index_and_the_scan_answer_alike(path: Path) -> None:
                 assert len(found) == min(top_k, len(scanning.list_all(ref)))
 
 
-def test_a_large_resource_holds_up_no_small_one(path: Path) -> None:
-    """Storing, asking, forking and forgetting look at the facts that they are about, and SQLite
-    takes an index for each of them: none of the statements reads all vectors."""
-    plans: list[str] = []
-    with opened(path) as provider:
-        provider.remember_many(REF, facts(*(f"the harbour {i}" for i in range(300))))
-        with closing(DRIVER.connect(path)) as connection:
-            for statement in (
-                "select 1 from memoriale_vectors indexed by memoriale_vectors_waiting "
-                "where model = 1 and state = 0",
-                "select v.fact from memoriale_vectors v indexed by memoriale_vectors_zero "
-                "cross join memoriale_facts f on f.number = v.fact "
-                "where v.model = 1 and v.state = 2 and f.tenant = 'a' and f.scope = 'b'",
-                "select vector from memoriale_vectors where fact = 1",
-            ):
-                rows = connection.execute(f"explain query plan {statement}").fetchall()
-                plans += [row[3] for row in rows]
-    assert not [plan for plan in plans if plan.startswith("SCAN")]
+def steps(provider: Any, call: Callable[[], object]) -> int:
+    """How many hundreds of instructions SQLite needs for a call."""
+    counted = [0]
+
+    def count() -> int:
+        counted[0] += 1
+        return 0
+
+    provider._file._connection.set_progress_handler(count, 100)
+    call()
+    provider._file._connection.set_progress_handler(None, 0)
+    return counted[0]
+
+
+@pytest.mark.parametrize("index", [True, False])
+def test_a_large_resource_holds_up_no_small_one(path: Path, index: bool) -> None:
+    """What storing, asking, forking and forgetting costs does not grow with the facts of others."""
+    small, costs = ResourceRef("small"), []
+
+    def work(provider: Any, child: ResourceRef) -> list[int]:
+        newest = provider.list_recent(small, 1)[0].id
+        return [
+            steps(provider, lambda: provider.remember(small, facts("a tide")[0])),
+            steps(provider, lambda: provider.recall(small, "a mooring")),
+            steps(provider, lambda: provider.fork(small, child)),
+            steps(provider, lambda: provider.forget(small, [newest])),
+        ]
+
+    with opened(path, index=index) as provider:
+        provider.remember_many(small, facts("a mooring", "a lighthouse", "…"))
+        for others in (100, 3_000):
+            provider.remember_many(REF, facts(*(f"the harbour {i}" for i in range(others))))
+            costs.append(work(provider, ResourceRef(f"child of {others}")))
+    few, many = costs
+    assert all(after <= before + 20 for before, after in zip(few, many, strict=True)), costs
 
 
 _WITHOUT = """
