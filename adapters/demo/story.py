@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from memoriale.adapters.demo.home import ledger_at, temporary_home
+from memoriale.adapters.demo.living import Living
 from memoriale.adapters.demo.page import Page
 from memoriale.adapters.demo.rebuilding import Rebuilding
 from memoriale.adapters.demo.remembering import Remembering
@@ -62,6 +63,10 @@ def _tell(page: Page, path: Path, home: Path, *, shipped: bool, tenant: str) -> 
         remembering.asks_as_of_before()
         remembering.forks()
         remembering.shows_history()
+        living = Living(page, ledger, tenant, conversation)
+        living.operates()
+        living.branches_out()
+        living.looks_back()
         rebuilding = Rebuilding(page, ledger, tenant, home)
         rebuilding.kills_the_projector(conversation, script.questions[0], remembering.memory)
         rebuilding.rebuilds()
