@@ -22,6 +22,7 @@ from memoriale.domain.errors import InputError
 from memoriale.domain.keys import Subject
 from memoriale.domain.principal import Right
 from memoriale.domain.resources.ref import ResourceRef
+from memoriale.domain.resources.teams import TeamAccessChecker, check_team_access
 from memoriale.domain.text import shown
 from memoriale.domain.values import check_whole
 
@@ -222,6 +223,7 @@ def episodic_recall(
     after: int | None = None,
     before: int | None = None,
     resolve_sessions: Resolver | None = None,
+    checker: TeamAccessChecker | None = None,
 ) -> Episodes:
     """
     ``Memory.episodic`` as a function (reference system C, ``episodicRecall``).
@@ -230,7 +232,13 @@ def episodic_recall(
         memory: A handle; what its principal may see is told.
         ref: The resource; default: the principal's.
         limit, branch, since, until, after, before, resolve_sessions: As there.
+        checker: Says whether the team's memory may be read, besides what the principal may see.
+            A lineage never leaves the team, so it is asked once.
+
+    Raises:
+        MemoryAccessDeniedError: The checker says anything but True.
     """
+    _check_team(memory, ref, checker)
     return memory.episodic(
         ref,
         limit=limit,
@@ -251,6 +259,7 @@ def episodic_tree(
     since: AsOf = None,
     until: AsOf = None,
     resolve_sessions: Resolver | None = None,
+    checker: TeamAccessChecker | None = None,
 ) -> EpisodicTree:
     """
     ``Memory.episodic_tree`` as a function (reference system C, ``episodicTree``).
@@ -259,10 +268,28 @@ def episodic_tree(
         memory: A handle; what its principal may see is told.
         ref: The resource; default: the principal's.
         limit, since, until, resolve_sessions: As there.
+        checker: As for ``episodic_recall``.
+
+    Raises:
+        MemoryAccessDeniedError: The checker says anything but True.
     """
+    _check_team(memory, ref, checker)
     return memory.episodic_tree(
         ref, limit=limit, since=since, until=until, resolve_sessions=resolve_sessions
     )
+
+
+def _check_team(
+    memory: "Memory", ref: ResourceRef | None, checker: TeamAccessChecker | None
+) -> None:
+    if checker is None:
+        return
+    principal = memory.principal
+    if ref is None and principal.resource is not None:
+        ref = ResourceRef(principal.resource, principal.team)
+    if isinstance(ref, ResourceRef):
+        # Without any resource the read itself says what is missing.
+        check_team_access(checker, ref)
 
 
 def _bad_mode(branch: object) -> InputError:

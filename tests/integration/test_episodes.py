@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from memoriale import ResourceRef, episodic_recall
+from memoriale import ResourceRef, episodic_recall, episodic_tree
 from memoriale.adapters.library.ledger import Ledger
 from memoriale.adapters.library.memory import Memory
 from memoriale.domain.episodes import Episodes, EpisodicSession
-from memoriale.domain.errors import InputError, RefusedError
+from memoriale.domain.errors import InputError, MemoryAccessDeniedError, RefusedError
 from memoriale.domain.keys import Subject
 
 AsResource = Callable[..., Memory]
@@ -254,3 +254,31 @@ def test_without_a_resource_there_are_no_episodes(as_user: Callable[[str], Memor
     with pytest.raises(InputError) as refused:
         as_user("alice").episodic()
     assert refused.value.code == "no_owner"
+
+
+class Door:
+    """Lets in one team, and remembers which it was asked about."""
+
+    def __init__(self, team: str | None, answer: Any = True) -> None:
+        self.team, self.answer, self.asked = team, answer, list[str | None]()
+
+    def can_access(self, team_id: str | None) -> bool:
+        self.asked.append(team_id)
+        found: bool = self.answer if team_id == self.team else False
+        return found
+
+
+@pytest.mark.parametrize("read", [episodic_recall, episodic_tree])
+def test_a_door_is_asked_about_episodes_too(acting: AsResource, read: Any) -> None:
+    """The team of the resource must be let in, with True and nothing else; also no team at all."""
+    for team in ("red", None):
+        memory = acting(team=team)
+        memory.remember("note")
+        door = Door(team)
+        assert read(memory, checker=door).index >= 0
+        assert read(memory, ResourceRef("r", team), checker=door).index >= 0
+        assert door.asked == [team, team]
+        for closed in (Door("blue"), Door(team, "yes"), Door(team, None)):
+            with pytest.raises(MemoryAccessDeniedError) as caught:
+                read(memory, checker=closed)
+            assert caught.value.team_id == team
