@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-STATES: Final = ("same", "better", "differs", "later")
+STATES: Final = ("same", "better", "differs")
 _SPAN = re.compile(r"`([^`]+)`")
 
 

@@ -66,17 +66,16 @@ def test_the_list_is_whole() -> None:
 
 
 def test_every_row_says_how_it_compares() -> None:
-    """Each name has one row and one of four states; all but ``same`` tell why; A is all here."""
+    """Each name has one row and one of three states; all but ``same`` tell why."""
     names = [(row.system, row.reference) for row in ROWS if row.reference]
     assert len(names) == len(set(names))
     assert set(names) <= set(NAMES)
     for row in ROWS:
         where = f"docs/parity.md:{row.line}"
-        assert row.here or row.state in ("differs", "later"), where
+        assert row.here or row.state == "differs", where
         assert bool(row.why) == (row.state != "same"), where
         if row.reference:
             assert row.state in STATES, where
-            assert row.state != "later" or row.system != "A", where
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.line}")
@@ -96,8 +95,6 @@ def test_what_a_row_names_exists(row: Row) -> None:
 def test_every_reference_name_is_here_or_explained(system: str, name: str) -> None:
     """Each name, member, field, option, value and result has a row or is there in PEP 8 form."""
     kind, row = LIST[system]["names"][name], row_of(system, name)
-    if row.state == "later":
-        return
     if row.reference == name:
         return
     assert kind not in OWN_ROW, f"docs/parity.md has no row for {name}"
@@ -123,7 +120,7 @@ def test_every_stated_default_is_ours(system: str, name: str, default: object) -
     """What the reference does where nothing is given, we do, unless its row says why not."""
     assert name in LIST[system]["names"]
     row = row_of(system, name)
-    if row.state == "later" or (row.state == "differs" and row.reference == name):
+    if row.state == "differs" and row.reference == name:
         return
     if row.reference == name:
         found = [d for here in row.here if (d := default_of(here)) is not NOTHING]
