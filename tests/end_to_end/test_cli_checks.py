@@ -179,9 +179,18 @@ def test_the_doctor_finds_a_sound_installation_sound(cli: CommandLine) -> None:
         *("python", "packages", "home", "disk space", "embedder", "database", "server version"),
         *("schema", "keys", "signing key", "anchors", "roles", "login", "separate logins"),
         *("members", "unbound", "owners"),
-        *("triggers", "row security", "functions", "grants", "privileges", "ways around"),
+        *("triggers", "row security", "uniqueness", "functions", "grants", "privileges"),
+        "ways around",
         *("copies", "refusals: append", "refusals: read", "refusals: project"),
-        *("refusals: erase", "refusals: logins", "refusals: owner", "durability", "clock", "views"),
+        *(
+            "refusals: erase",
+            "refusals: logins",
+            "refusals: owner",
+            "durability",
+            "clock",
+            "hints",
+            "views",
+        ),
     ]
     assert {name for name, check in checks.items() if check["state"] != "ok"} <= {
         "unbound",
