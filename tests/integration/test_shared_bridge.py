@@ -4,7 +4,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -187,7 +187,10 @@ class Dying:
         self._alive.set()
 
 
-@pytest.mark.parametrize("error", [UnavailableError("gone"), ConnectionResetError("gone")])
+@pytest.mark.parametrize(
+    "error",
+    [UnavailableError("gone"), ConnectionResetError("gone"), RuntimeError("a broker's own")],
+)
 def test_a_transport_that_dies_is_told_and_opened_again(
     peers: Callable[..., Peer], error: Exception
 ) -> None:
@@ -209,6 +212,41 @@ def test_a_transport_that_dies_is_told_and_opened_again(
     assert peer.contents() == texts
     assert len(peer.failures) >= 3
     assert all(isinstance(told, UnavailableError) for told in peer.failures)
+
+
+def test_a_transport_that_cannot_be_closed_holds_up_nothing(peers: Callable[..., Peer]) -> None:
+    """What it says is told, and the bridge ends as any other."""
+
+    class Clinging(Dying):
+        def close(self) -> None:
+            super().close()
+            raise RuntimeError("still busy")
+
+    alive = threading.Event()
+    alive.set()
+    peer = peers(SharedOptions(transport=lambda: Clinging(alive, UnavailableError("gone"))))
+    assert passed(peer, peers().remember("one"))
+    peer.bridge.close()
+    assert [told.message for told in peer.failures] == [
+        "the transport is dead: RuntimeError: still busy."
+    ]
+
+
+def test_what_a_transport_brings_and_is_no_message_is_told(peers: Callable[..., Peer]) -> None:
+    """The bridge goes on listening: the next message is heard."""
+
+    class Babbling(Dying):
+        brought: ClassVar[list[Any]] = ["junk", 3.5, ["topic"], {"topic": "another"}]
+
+        def receive(self, timeout: float) -> Any:
+            return self.brought.pop(0) if self.brought else super().receive(timeout)
+
+    alive = threading.Event()
+    alive.set()
+    peer = peers(SharedOptions(transport=Babbling(alive, UnavailableError("gone"))))
+    assert eventually(lambda: not Babbling.brought)
+    assert passed(peer, peers().remember("one"))
+    assert [told.code for told in peer.failures] == ["bad_message"] * 3
 
 
 def test_a_transport_that_cannot_be_opened_is_told(peers: Callable[..., Peer]) -> None:

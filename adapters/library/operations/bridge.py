@@ -2,13 +2,18 @@
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 from uuid import UUID
 
-from memoriale.adapters.library.operations.transports import Message, Transport, dead
+from memoriale.adapters.library.operations.transports import (
+    Message,
+    Transport,
+    dead,
+    malformed,
+)
 from memoriale.domain.errors import InputError, MemorialeError, UnavailableError
 from memoriale.domain.keys import Subject
 from memoriale.domain.subscriptions import EventFilter, MemoryEvent, Origin, origin_of, type_of
@@ -248,7 +253,7 @@ class _Link:
         if transport is None and _is_transport(self._given):
             transport = self._given  # type: ignore[assignment]
         if transport is not None:
-            transport.close()
+            self._close(transport)
         for thread in self._threads:
             if thread is not threading.current_thread():
                 thread.join()
@@ -264,7 +269,8 @@ class _Link:
             except InputError as error:
                 # What came was wrong; the transport is not.
                 self._failed(error)
-            except (UnavailableError, OSError) as error:
+            except Exception as error:
+                # A transport of the program's own may die of anything; it is said and opened again.
                 if not self._ended.is_set():
                     self._drop(transport)
                     self._failed(_as_dead(error))
@@ -285,8 +291,11 @@ class _Link:
 
     def _receive(self, transport: Transport) -> None:
         message = transport.receive(_LISTENED)
-        if message is not None:
-            self._heard(message)
+        if message is None:
+            return
+        if not isinstance(message, Mapping):
+            raise malformed(type(message).__name__)
+        self._heard(message)
 
     def _opened(self) -> Transport:
         with self._lock:
@@ -303,7 +312,14 @@ class _Link:
                 return
             self._transport = None
         if not _is_transport(self._given):
+            self._close(transport)
+
+    def _close(self, transport: Transport) -> None:
+        try:
             transport.close()
+        except Exception as error:
+            # It is given up all the same, and what else has to end does.
+            self._failed(_as_dead(error))
 
 
 def memory_event(identities: "Identities", logged: "LoggedEvent") -> MemoryEvent | None:
@@ -337,8 +353,10 @@ def memory_event(identities: "Identities", logged: "LoggedEvent") -> MemoryEvent
     )
 
 
-def _as_dead(error: UnavailableError | OSError) -> UnavailableError:
-    return dead(str(error)) if isinstance(error, OSError) else error
+def _as_dead(error: Exception) -> MemorialeError:
+    if isinstance(error, MemorialeError):
+        return error
+    return dead(str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}")
 
 
 def _scope(subject: Subject) -> str:

@@ -164,7 +164,7 @@ class SocketTransport:
         while b"\n" not in self._rest:
             if len(self._rest) > MAX_MESSAGE:
                 self._rest = b""
-                raise _malformed(f"it is over {MAX_MESSAGE} bytes")
+                raise malformed(f"it is over {MAX_MESSAGE} bytes")
             try:
                 if not self._readable(timeout):
                     return None
@@ -196,9 +196,9 @@ def _parsed(line: bytes) -> Message:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
-        raise _malformed("it is not JSON") from None
+        raise malformed("it is not JSON") from None
     if not isinstance(found, dict):
-        raise _malformed("it is no object")
+        raise malformed("it is no object")
     return found
 
 
@@ -207,5 +207,6 @@ def dead(said: str) -> UnavailableError:
     return UnavailableError(f"the transport is dead: {said}.", code="transport_dead")
 
 
-def _malformed(said: str) -> InputError:
+def malformed(said: str) -> InputError:
+    """The error of something that came and is no message."""
     return InputError(f"what came over the transport is no message: {said}.", code="bad_message")
