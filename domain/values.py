@@ -9,6 +9,7 @@ from memoriale.domain.errors import InputError
 from memoriale.domain.text import MAX_VALUE_BYTES, check_characters, shown
 
 MAX_DEPTH: Final = 32
+MAX_PATIENCE: Final = 31_622_400.0
 MAX_SAFE_INTEGER: Final = 2**53 - 1
 
 JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"]
@@ -66,6 +67,11 @@ def check_seconds(field: str, value: object, most: float = 3_600.0) -> float:
             allowed=f"0..{most:g}",
         )
     return float(value)
+
+
+def check_patience(field: str, value: object) -> float | None:
+    """How long to wait for something in seconds; None for as long as it takes."""
+    return None if value is None else check_seconds(field, value, MAX_PATIENCE)
 
 
 def thousandths(value: float) -> int:

@@ -88,18 +88,20 @@ def test_handles_are_waited_for_in_async_code(remembering: Make) -> None:
     memory = remembering(model)
 
     async def wait() -> tuple[Any, Any, list[OperationStatus], list[OperationStatus]]:
+        memory.add(said("first"), ALICE)
+        await asyncio.to_thread(model.asked.wait, 30)
         add = memory.add(said("tea"), ALICE)
         other = memory.add(said("coffee"), ALICE)
         statuses = asyncio.create_task(followed(add))
         cancelled = asyncio.create_task(followed(other))
-        await asyncio.to_thread(model.asked.wait, 30)
+        await asyncio.sleep(0)  # Both look for the first time, while the first add is held.
         other.cancel()
         with pytest.raises(OperationCancelledError):
             await other
         model.go.set()
         both = await asyncio.gather(add, add)
         assert both[0] == both[1]
-        found = await memory.search("tea", ALICE)
+        found = await memory.search("tea", ALICE, 1)
         return both[0], found, await statuses, await cancelled
 
     done, found, statuses, cancelled = asyncio.run(wait())

@@ -1,6 +1,6 @@
 """``agent_memory``: adds and searches with handles, over the items of a tenant."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Lock
@@ -39,7 +39,6 @@ from memoriale.adapters.library.operations.vectors import (
 )
 from memoriale.adapters.library.operations.working import Worker
 from memoriale.domain.chat import ModelProvider
-from memoriale.domain.commands import Remember
 from memoriale.domain.errors import InputError
 from memoriale.domain.events import ReasonCode, SourceTier
 from memoriale.domain.fields import parse_id
@@ -218,8 +217,9 @@ class AgentMemory:
             self._ids.take(op_id, "search"), lambda label: self._search_over(handle, label)
         )
         with self._lock:
+            self._require_open()
             self._searches.add(handle)
-        self._searching.submit(handle.run, lambda: self._items.search(memory, meant, query, k))
+            self._searching.submit(handle.run, lambda: self._items.search(memory, meant, query, k))
         return handle
 
     def get_all(self, scope: Scope | OperationScope | None) -> list[MemoryNode]:
@@ -240,22 +240,22 @@ class AgentMemory:
             InputError: There is no such item now (``unknown_memory``).
         """
         memory, state = self._one(id)
-        if state is None:
+
+        def reworded(now: MemoryState) -> Replace:
+            assert isinstance(now.payload, Item)
+            kept = now.payload.model_dump(
+                mode="json", exclude={"kind", "content"}, exclude_none=True
+            )
+            given = {"kind": ITEM, "details": kept, "source_tier": SourceTier.MANUAL}
+            return Replace(memory_id=now.memory_id, command=memory.remember_command(content, given))
+
+        if state is None or not self._changed("items.update", memory, state, reworded):
             raise InputError(
                 f"there is no item {parse_id('id', id)}.",
                 code="unknown_memory",
                 field="id",
                 value=str(id),
             )
-        payload = state.payload
-        assert isinstance(payload, Item)
-        details = payload.model_dump(mode="json", exclude={"kind", "content"}, exclude_none=True)
-        command = memory.remember_command(
-            content,
-            {"kind": ITEM, "details": details, "source_tier": SourceTier.MANUAL},
-        )
-        steps = [Replace(memory_id=state.memory_id, command=command)]
-        self._changed("items.update", memory, state, steps, command)
 
     def delete(self, id: UUID | str) -> bool:
         """
@@ -267,8 +267,11 @@ class AgentMemory:
         memory, state = self._one(id)
         if state is None:
             return False
-        steps = [End(memory_id=state.memory_id, because=ReasonCode.FORGOTTEN)]
-        return self._changed("items.delete", memory, state, steps, None)
+
+        def forgotten(now: MemoryState) -> End:
+            return End(memory_id=now.memory_id, because=ReasonCode.FORGOTTEN)
+
+        return self._changed("items.delete", memory, state, forgotten)
 
     def destroy(self) -> None:
         """
@@ -305,10 +308,13 @@ class AgentMemory:
     def _as(self, scope: object) -> tuple[Memory, OperationScope]:
         """A handle as whom a scope means."""
         with self._lock:
-            if self._destroyed:
-                raise InputError("this memory was destroyed; make another one.", code="closed")
+            self._require_open()
         meant = parse_scope(scope, self._ledger.settings.limits)
         return self._of(meant), meant
+
+    def _require_open(self) -> None:
+        if self._destroyed:
+            raise InputError("this memory was destroyed; make another one.", code="closed")
 
     def _of(self, scope: OperationScope) -> Memory:
         return self._ledger.memory(tenant=self._tenant, user=scope.user_id, agent=scope.agent_id)
@@ -331,14 +337,20 @@ class AgentMemory:
         settings = self._ledger.settings
         return self._model or make_model(settings.model, settings.openai_endpoint)
 
-    def _cancel(self, job_id: UUID) -> Job:
+    def _cancel(self, job_id: UUID) -> tuple[Job, bool]:
         principal = Principal(tenant=self._tenant, rights=self._ledger.rights)
-        job = self._services.jobs.cancel(principal, job_id)
+        try:
+            job = self._services.jobs.cancel(principal, job_id)
+        except InputError:
+            # Somebody was faster, and has perhaps not told the handle yet.
+            return self._services.jobs.get(job_id), False
         self._worker.cancelled(job)
-        return job
+        return job, True
 
     def _one(self, given: object) -> tuple[Memory, MemoryState | None]:
         """An item by its id, and a handle as whose it is."""
+        with self._lock:
+            self._require_open()
         memory_id = parse_id("id", given)
         anybody = self._ledger.memory(tenant=self._tenant)
         anybody.allow("items.show", Right.USE)
@@ -351,19 +363,18 @@ class AgentMemory:
         command: str,
         memory: Memory,
         state: MemoryState,
-        steps: Sequence[Step],
-        given: Remember | None,
+        step: Callable[[MemoryState], Replace | End],
     ) -> bool:
-        """Changes an item of whoever has it, unless it has ended meanwhile."""
+        """Changes an item of whoever has it, as it is by then, unless it has ended meanwhile."""
         memory.allow(command, Right.USE)
         (node,) = nodes_of(memory, [state])
-        scope = scope_of_node(node)
+        scope, first = scope_of_node(node), step(state)
 
         def decision(seen: Slice) -> Sequence[Step]:
             now = seen.states.get(state.memory_id)
-            return steps if now is not None and seen.is_current(now) else ()
+            return [step(now)] if now is not None and seen.is_current(now) else []
 
-        content = None if given is None else given.content
+        content = first.command.content if isinstance(first, Replace) else None
         correlation_id = self._correlation()
         decided = self._services.deciding.decide(
             memory.principal,

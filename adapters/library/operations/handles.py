@@ -21,6 +21,7 @@ from memoriale.domain.jobs import Job
 from memoriale.domain.operations.items import ExtractedFact
 from memoriale.domain.operations.nodes import AgentMemorySearchResult
 from memoriale.domain.operations.states import ENDED, OF_JOB, OperationStatus
+from memoriale.domain.values import check_patience
 
 R = TypeVar("R")
 _OPEN: Final = tuple(status.value for status in OperationStatus if status not in ENDED)
@@ -72,16 +73,18 @@ class Operation(Generic[R]):
         What came of it, waiting until it has ended.
 
         Args:
-            timeout: Seconds to wait at most; None waits as long as it takes.
+            timeout: Seconds to wait at most, up to a year; None waits as long as it takes.
 
         Raises:
+            InputError: A time that cannot be waited for.
             OperationError: It failed for good.
             OperationCancelledError: It was cancelled.
             UnavailableError: It has not ended within the time (``timeout``), or the memory that
                 handed it out was destroyed before (``destroyed``).
         """
+        patience = check_patience("timeout", timeout)
         with self._condition:
-            self._condition.wait_for(lambda: self._is_over(), timeout)
+            self._condition.wait_for(lambda: self._is_over(), patience)
         if not self._is_over():
             raise UnavailableError(
                 f"operation {self.id} is {self.status.value} after {timeout} s; wait longer.",
@@ -203,7 +206,8 @@ class AgentMemoryAddOperation(Operation[AddResult]):
         id_: Its label.
         job_id: Its job.
         release: Called once when it has ended.
-        cancel: Cancels the job, and returns it as it stands then; raises ``InputError``.
+        cancel: Cancels the job unless it has ended; gives it as it stands then, and whether it was
+            this call that ended it.
     """
 
     job_id: UUID
@@ -218,7 +222,7 @@ class AgentMemoryAddOperation(Operation[AddResult]):
         id_: str,
         job_id: UUID,
         release: Callable[[str], None],
-        cancel: Callable[[UUID], Job],
+        cancel: Callable[[UUID], tuple[Job, bool]],
     ) -> None:
         super().__init__(id_, release)
         self.job_id, self.extracted, self.stored_ids = job_id, (), ()
@@ -235,10 +239,10 @@ class AgentMemoryAddOperation(Operation[AddResult]):
         """
         if self.status in ENDED:
             raise self._ended()
-        try:
-            self.follow(self._cancel(self.job_id))
-        except InputError:
-            raise self._ended() from None
+        job, cancelled = self._cancel(self.job_id)
+        self.follow(job)
+        if not cancelled:
+            raise self._ended()
 
     def follow(self, job: Job) -> None:
         """Takes over how its job stands."""
