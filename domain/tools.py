@@ -38,6 +38,14 @@ class ToolDef:
     def _check(self, given: Mapping[str, Any]) -> None:
         """Refuses arguments that the schema does not have, or the want of one that it needs."""
         known = [*self.parameters.get("properties", {})]
+        if not isinstance(given, Mapping):
+            raise InputError(
+                f"tool {self.name}: the arguments are {type(given).__name__}; give an object.",
+                code="bad_value",
+                field="arguments",
+                value=type(given).__name__,
+                allowed=known,
+            )
         missing = [name for name in self.parameters.get("required", ()) if name not in given]
         unknown = [name for name in given if name not in known]
         for name, what in ((missing, "is missing"), (unknown, "is not known")):

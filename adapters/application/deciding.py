@@ -39,6 +39,7 @@ from memoriale.domain.memory import MemoryState
 from memoriale.domain.principal import Principal, Right
 from memoriale.domain.record import AppendReceipt, Columns
 from memoriale.domain.steps import Decision, End, Slice, Step
+from memoriale.domain.text import check_outside_id
 
 MAX_ATTEMPTS: Final = 64
 _PAUSE_SECONDS: Final = 0.002
@@ -76,6 +77,10 @@ class Request:
     causation_id: UUID | None = None
     job: StreamAt | None = None
     closing: Closing | None = None
+
+    def __post_init__(self) -> None:
+        if self.idempotency_key is not None:
+            check_outside_id("idempotency_key", self.idempotency_key)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from memoriale.adapters.extraction.items import ITEMS
 from memoriale.adapters.extraction.people import ENTITIES, FACTS, PROFILE
 from memoriale.adapters.language_models.factory import make_model
 from memoriale.adapters.library.memory import Memory
-from memoriale.adapters.library.stores.parsing import parsed
+from memoriale.adapters.library.stores.parsing import parsed_messages
 from memoriale.domain.chat import ChatMessage, ModelProvider
 from memoriale.domain.errors import InputError
 from memoriale.domain.keys import Subject
@@ -47,7 +47,7 @@ def extract(
     memory.allow("extract", Right.USE)
     settings = memory.settings
     said = Conversation(
-        messages=[parsed(f"messages[{n}]", ChatMessage, m) for n, m in enumerate(messages)],
+        messages=parsed_messages(messages),
         now=memory.services.reading.pin(None).now,
         timezone=timezone,
     )

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from memoriale.domain.errors import InputError
 from memoriale.domain.text import check_outside_id, check_text
 from memoriale.domain.values import check_whole
 
@@ -62,6 +63,14 @@ class MemoryFact:
         check_text("content", self.content)
         if self.evidence is not None:
             check_text("evidence", self.evidence)
+        if not isinstance(self.source_ref, SourceRef | None):
+            raise InputError(
+                f"source_ref is {type(self.source_ref).__name__}; give a SourceRef.",
+                code="bad_value",
+                field="source_ref",
+                value=type(self.source_ref).__name__,
+                allowed="a SourceRef",
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -117,3 +117,20 @@ def test_what_cannot_be_added_is_refused(alice: CommandLine, said: str, tmp_path
         assert run.code == 2
         assert code in (None, run.error()["code"])
     assert alice("jobs", "list", "--json").json()["jobs"] == []
+
+
+def test_messages_and_keys_that_cannot_be_stored_are_bad_input(
+    alice: CommandLine, said: str, tmp_path: Path
+) -> None:
+    """A lone surrogate in a message or a key ends with code 2 and names the field; no job is
+    there."""
+    file = tmp_path / "bad.json"
+    file.write_text('[{"role": "user", "content": "a\\ud800"}]')
+    for arguments, field in (
+        (("add", str(file)), "messages[0].content"),
+        (("add", said, "--idempotency-key", "a\udcff"), "idempotency_key"),
+        (("add", said, "--idempotency-key", ""), "idempotency_key"),
+    ):
+        refused = alice(*arguments, "--json")
+        assert (refused.code, refused.error()["field"]) == (2, field)
+    assert alice("jobs", "list", "--json").json()["jobs"] == []

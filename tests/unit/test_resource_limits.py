@@ -123,3 +123,11 @@ def test_a_cursor_is_text() -> None:
     assert check_after("") == ""
     with pytest.raises(InputError):
         check_after(3)
+
+
+@pytest.mark.parametrize("source", [3, "run-1", {"sandbox_id": "run-1", "entry_index": 0}])
+def test_a_source_that_is_no_reference_is_refused(source: Any) -> None:
+    """A fact rests on a ``SourceRef`` or on nothing, whichever provider it goes to."""
+    with pytest.raises(InputError) as refused:
+        MemoryFact(content="x", source_ref=source)
+    assert refused.value.field == "source_ref"

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from memoriale.adapters.library.stores.parsing import parsed
+from memoriale.adapters.library.stores.parsing import parsed_messages
 from memoriale.domain.chat import ChatMessage
 from memoriale.domain.errors import InputError
 from memoriale.domain.values import check_whole
@@ -28,7 +28,7 @@ def parse_messages(messages: object) -> list[ChatMessage]:
             allowed="a list",
         )
     check_whole("messages", len(messages), 1, MOST_MESSAGES)
-    turns = [parsed(f"messages[{n}]", ChatMessage, m) for n, m in enumerate(messages)]
+    turns = parsed_messages(messages)
     if not any(turn.text().strip() for turn in turns):
         raise InputError(
             "messages say nothing; at least one must have text.",

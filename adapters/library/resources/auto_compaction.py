@@ -8,6 +8,7 @@ from typing import Any
 from memoriale.adapters.library.resources.compaction import compact_semantic_memory
 from memoriale.domain.resources.compaction import AutoCompactOptions, CompactionResult
 from memoriale.domain.resources.ref import ResourceRef
+from memoriale.domain.values import check_patience
 
 _log = logging.getLogger("memoriale.resources")
 
@@ -56,8 +57,9 @@ class AutoCompaction:
         Returns:
             Whether it came to that.
         """
+        patience = check_patience("timeout", timeout)
         with self._changed:
-            return self._changed.wait_for(lambda: self._thread is None, timeout)
+            return self._changed.wait_for(lambda: self._thread is None, patience)
 
     def close(self) -> None:
         """Ends when what was due is done; facts that are remembered later are not compacted."""

@@ -38,6 +38,7 @@ from memoriale.domain.resources.providers import (
 )
 from memoriale.domain.resources.ref import ResourceRef
 from memoriale.domain.text import check_query, check_tenant
+from memoriale.domain.values import check_patience
 
 if TYPE_CHECKING:
     from memoriale.adapters.library.ledger import Ledger
@@ -270,6 +271,7 @@ class ResourceMemory:
         Returns:
             Whether they are.
         """
+        check_patience("timeout", timeout)
         return self._auto is None or self._auto.wait(timeout)
 
     @property

@@ -10,6 +10,7 @@ from uuid import UUID
 from memoriale.adapters.application.jobs import Handler, Jobs
 from memoriale.domain.errors import MemorialeError
 from memoriale.domain.jobs import OPEN, Job
+from memoriale.domain.values import MAX_PATIENCE, check_seconds
 
 _PAUSE: Final = 0.05
 _log = logging.getLogger(__name__)
@@ -61,7 +62,7 @@ class Background:
         Returns:
             Those that are still to be done: their next attempt waits, or nobody came to them.
         """
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + check_seconds("timeout", timeout, MAX_PATIENCE)
         while time.monotonic() < deadline:
             with self._lock:
                 working = self._thread is not None and self._thread.is_alive()

@@ -14,7 +14,7 @@ from memoriale.adapters.library.stores.config import UnifiedMemoryConfig, parse_
 from memoriale.adapters.library.stores.corrections import told
 from memoriale.adapters.library.stores.curator import Curator
 from memoriale.adapters.library.stores.keeping import Keeping
-from memoriale.adapters.library.stores.parsing import parsed
+from memoriale.adapters.library.stores.parsing import parsed_messages
 from memoriale.domain.chat import ChatMessage, ModelProvider
 from memoriale.domain.errors import InputError
 from memoriale.domain.jobs import Job, JobStatus
@@ -165,7 +165,7 @@ class MemoryManager(Keeping):
         if not names or memory.principal.user is None or not messages:
             return []
         self._language_model()
-        turns = [parsed(f"messages[{n}]", ChatMessage, m) for n, m in enumerate(messages)]
+        turns = parsed_messages(messages)
         jobs = request_extraction(
             memory,
             names,

@@ -7,7 +7,7 @@ from typing import Any, Final
 from memoriale.adapters.application.reading import AsOf
 from memoriale.adapters.library.memory import Memory
 from memoriale.adapters.library.stores.entering import Entered, SessionStore
-from memoriale.adapters.library.stores.parsing import parsed
+from memoriale.adapters.library.stores.parsing import parsed_messages
 from memoriale.adapters.tokens import default_counter
 from memoriale.domain.branches import NO_LIMIT
 from memoriale.domain.chat import ChatMessage
@@ -179,7 +179,7 @@ class SessionManager(SessionStore):
             InputError: There is no such session for the caller, or a wrong message.
         """
         entered = self._required(self._named(session_id, user_id), "session.append", None)
-        turns = [parsed(f"messages[{n}]", ChatMessage, m) for n, m in enumerate(messages)]
+        turns = parsed_messages(messages)
         if not turns:
             return []
         memory = entered.memory

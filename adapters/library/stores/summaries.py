@@ -13,7 +13,7 @@ from memoriale.adapters.extraction.asking import ask
 from memoriale.adapters.extraction.prompting import prompt
 from memoriale.adapters.library.memory import Memory
 from memoriale.adapters.library.stores.entering import Entered, SessionStore
-from memoriale.adapters.library.stores.parsing import parsed
+from memoriale.adapters.library.stores.parsing import parsed_messages
 from memoriale.adapters.tokens import default_counter
 from memoriale.domain.chat import ChatMessage, ModelProvider, model_code
 from memoriale.domain.commands import Remember
@@ -338,4 +338,4 @@ class _Written(NamedTuple):
 
 
 def _turns(messages: Turns) -> list[ChatMessage]:
-    return [parsed(f"messages[{n}]", ChatMessage, m) for n, m in enumerate(messages)]
+    return parsed_messages(messages)
