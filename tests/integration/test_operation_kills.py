@@ -22,22 +22,26 @@ STAGES: Final = ("accepted", "asked", "answered", "done")
 
 # Adds messages and says what happens; its model answers when it is told to on standard input.
 PROCESS: Final = """
-import sys, threading
+import os, sys, threading
 import memoriale
 from tests.fixtures.operations import ALICE, Saying, said
 home, url, embedder, tenant, *texts = sys.argv[1:]
 
+def tell(*words):
+    # A line in one write: two threads tell things, and ``print`` would mix their words.
+    os.write(1, (" ".join(map(str, words)) + "\\n").encode())
+
 class Told(Saying):
     def answer(self, prompt):
-        print("asked", flush=True)
+        tell("asked")
         assert sys.stdin.readline()
         return super().answer(prompt)
 
 with memoriale.open(home=home, database_url=url, embedder=embedder, wait=30) as ledger:
     memory = memoriale.agent_memory(ledger, tenant=tenant, llm=Told(), dedup_threshold=0)
-    memory.events.subscribe(lambda event: print("done", event.id, flush=True))
+    memory.events.subscribe(lambda event: tell("done", event.id))
     for text in texts:
-        print("accepted", memory.add(said(text), ALICE).job_id, flush=True)
+        tell("accepted", memory.add(said(text), ALICE).job_id)
     threading.Event().wait()
 """
 
