@@ -39,6 +39,13 @@ def test_working_memory(bot: CommandLine) -> None:
     assert b"tea" in bot("working", "list").out
 
 
+def test_lists_show_values_as_json(bot: CommandLine) -> None:
+    """The table of a list shows each value as it is given to ``set``."""
+    for key, value in (("plan", '{"done": true, "left": null}'), ("note", '"tea"')):
+        bot("working", "set", key, value, "--json").json()
+        assert value.encode() in bot("working", "list").out
+
+
 @pytest.mark.parametrize(
     ("arguments", "field"),
     [

@@ -9,6 +9,7 @@ from memoriale.adapters.command_line.groups import grouped
 from memoriale.adapters.command_line.inputs import days_of, json_of
 from memoriale.adapters.command_line.invocation import Invocation
 from memoriale.adapters.command_line.options import Caller, Common, OnBranch
+from memoriale.adapters.command_line.output import json_text
 from memoriale.adapters.command_line.stores.showing import as_json
 from memoriale.domain.errors import InputError
 from memoriale.domain.resources.limits import PAGE
@@ -88,7 +89,7 @@ def working_list(
     with run.memory(caller, place.branch) as memory:
         found = memory.working.list(after=after, limit=limit, as_of=as_of)
     items = [{"key": key, "value": value} for key, value in found.items()]
-    rows = [[item["key"], str(item["value"])] for item in items]
+    rows = [[item["key"], json_text(item["value"])] for item in items]
     run.output.result(
         {"items": items, "next": found.next}, lambda page: page.table(["key", "value"], rows)
     )
