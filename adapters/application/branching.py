@@ -315,6 +315,20 @@ def unchanged(branch: Branch) -> tuple[Guard, ...]:
     return () if branch.stream_id is None else (StreamAt(branch.stream_id, branch.version),)
 
 
+def renewed(log: TenantLog, view: BranchView) -> BranchView:
+    """
+    A branch as it stands now, for who was refused under ``unchanged``: it may have been merged,
+    or discarded.
+    """
+    branch = view.branch
+    if branch.stream_id is None:
+        return view
+    found = project_branch(None, log.mapper.decode(log.reader.stream(branch.stream_id)))
+    # Whose name the caller may not know keeps none.
+    now = branch if found is None else replace(found, name=branch.name)
+    return BranchView(now, {**view.known, now.id: now})
+
+
 def _is_listed(branch: Branch) -> bool:
     return branch.name != MAIN and branch.discarded is None
 

@@ -8,7 +8,12 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID, uuid4
 
-from memoriale.adapters.application.branching import BranchView, branch_scope
+from memoriale.adapters.application.branching import (
+    BranchView,
+    branch_scope,
+    renewed,
+    unchanged,
+)
 from memoriale.adapters.application.drafting import Drafting
 from memoriale.adapters.application.tenant_log import TenantLog
 from memoriale.adapters.postgres.session_reading import opened_rows
@@ -129,7 +134,8 @@ class Conversations:
             if known is not None and known.session is not None:
                 return known.session
             event = SessionOpened(header=Header(), body=Body())
-            self._try(principal, branch, event, after, None, attempt)
+            if not self._try(principal, branch, event, after, None, attempt):
+                branch = renewed(self._log, branch)
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     def update(
@@ -158,6 +164,7 @@ class Conversations:
                 updated = self.find(session_id, branch)
                 assert updated is not None and updated.session is not None
                 return updated.session
+            branch = renewed(self._log, branch)
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     def messages(
@@ -262,9 +269,12 @@ class Conversations:
             owner_type="session",
             about=tuple(person.pseudonym for person in owner.about),
         )
-        guard = NothingNew(owner.key.pseudonym, SESSION_KIND, after, guarded)
+        guards = (
+            NothingNew(owner.key.pseudonym, SESSION_KIND, after, guarded),
+            *unchanged(branch.branch),
+        )
         try:
-            self._log.save([NewEvent(event, columns, owner.sealed_for)], (guard,))
+            self._log.save([NewEvent(event, columns, owner.sealed_for)], guards)
         except ConflictError:
             if attempt == MAX_ATTEMPTS - 1:
                 raise

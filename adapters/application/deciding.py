@@ -10,7 +10,12 @@ from typing import Any, Final
 from uuid import UUID
 
 from memoriale.adapters.application.access_log import Gate
-from memoriale.adapters.application.branching import BranchView, branch_scope
+from memoriale.adapters.application.branching import (
+    BranchView,
+    branch_scope,
+    renewed,
+    unchanged,
+)
 from memoriale.adapters.application.drafting import (
     Drafting,
     Planned,
@@ -224,6 +229,8 @@ class Deciding:
                 self._require_going_on(request.job)
                 if attempt == MAX_ATTEMPTS - 1:
                     raise
+                branch = renewed(self._log, branch)
+                branch.branch.require_live()
                 time.sleep(random.uniform(0, _PAUSE_SECONDS * (attempt + 1)))
         raise AssertionError("unreachable: the last attempt returns or raises")
 
@@ -288,7 +295,8 @@ class Deciding:
             NothingNew(owner.pseudonym, kind, seen.index, branch.branch.id) for kind in kinds
         ]
         guards += self._check_holds(owner.pseudonym, steps, seen.index, owners)
-        guards += request.guards
+        # A branch that is discarded meanwhile takes nothing.
+        guards += (*request.guards, *unchanged(branch.branch))
         if request.job is not None:
             guards.append(request.job)
         if request.closing is not None:

@@ -109,10 +109,18 @@ class TenantLog:
         return receipt
 
     def save_many(
-        self, appends: Sequence[Sequence[NewEvent]]
+        self, appends: Sequence[tuple[Sequence[NewEvent], Sequence[Guard]]]
     ) -> list[AppendReceipt | MemorialeError]:
-        """Independent appends in as few calls as possible; an answer for each, in order."""
-        rows = [Append(tuple(self.mapper.to_row(e) for e in events)) for events in appends]
+        """
+        Independent appends in as few calls as possible; an answer for each, in order.
+
+        Args:
+            appends: The events and the guards of each.
+        """
+        rows = [
+            Append(tuple(self.mapper.to_row(e) for e in events), tuple(guards))
+            for events, guards in appends
+        ]
         return self.application.committer.submit_many(rows)
 
     def head(self) -> int:

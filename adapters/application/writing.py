@@ -9,7 +9,12 @@ from typing import Final
 from uuid import UUID
 
 from memoriale.adapters.application.access_log import Gate
-from memoriale.adapters.application.branching import BranchView, branch_scope
+from memoriale.adapters.application.branching import (
+    BranchView,
+    branch_scope,
+    renewed,
+    unchanged,
+)
 from memoriale.adapters.application.drafting import (
     Drafting,
     Owner,
@@ -79,7 +84,7 @@ class Writing:
             ConflictError: Others kept changing the same facts.
             UnavailableError: The database cannot be reached.
         """
-        return self._attempt(lambda: self._plan_remember(principal, branch, command))
+        return self._attempt(branch, lambda at: self._plan_remember(principal, at, command))
 
     def remember_many(
         self, principals: Sequence[Principal], branch: BranchView, commands: Sequence[Remember]
@@ -91,18 +96,34 @@ class Writing:
         """
         answers: dict[int, Receipt | MemorialeError] = {}
         waiting: dict[int, Planned] = {}
+
+        def flush() -> None:
+            for place, answer in self._flush(waiting).items():
+                answers[place] = answer
+                if isinstance(answer, ConflictError):
+                    # Something happened to the branch meanwhile.
+                    answers[place] = self._once_more(principals[place], branch, commands[place])
+            waiting.clear()
+
         for place, (principal, command) in enumerate(zip(principals, commands, strict=True)):
             try:
                 if command.subject is None and not command.supersedes:
                     waiting[place] = self._plan_remember(principal, branch, command)
                     continue
-                answers.update(self._flush(waiting))
-                waiting = {}
+                flush()
                 answers[place] = self.remember(principal, branch, command)
             except MemorialeError as error:
                 answers[place] = error
-        answers.update(self._flush(waiting))
+        flush()
         return [answers[place] for place in range(len(commands))]
+
+    def _once_more(
+        self, principal: Principal, branch: BranchView, command: Remember
+    ) -> Receipt | MemorialeError:
+        try:
+            return self.remember(principal, branch, command)
+        except MemorialeError as error:
+            return error
 
     def change(self, principal: Principal, branch: BranchView, command: Change) -> Receipt:
         """
@@ -117,11 +138,11 @@ class Writing:
         name = type(command).__name__.lower()
         # Once, however often the change is tried.
         review = cache(lambda: self._gate.allow(principal, name, Right.REVIEW))
-        return self._attempt(lambda: self._plan_change(principal, branch, command, review))
+        return self._attempt(branch, lambda at: self._plan_change(principal, at, command, review))
 
-    def _attempt(self, plan: Callable[[], Planned]) -> Receipt:
+    def _attempt(self, branch: BranchView, plan: Callable[[BranchView], Planned]) -> Receipt:
         for attempt in range(MAX_ATTEMPTS):
-            planned = plan()
+            planned = plan(branch)
             try:
                 return self._receipt(planned, self._log.save(planned.events, planned.guards))
             except ConflictError:
@@ -129,11 +150,12 @@ class Writing:
                 # pause lets writers of one process fall out of step.
                 if attempt == MAX_ATTEMPTS - 1:
                     raise
+                branch = renewed(self._log, branch)
                 time.sleep(random.uniform(0, _PAUSE_SECONDS * (attempt + 1)))
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     def _flush(self, waiting: dict[int, Planned]) -> dict[int, Receipt | MemorialeError]:
-        answers = self._log.save_many([planned.events for planned in waiting.values()])
+        answers = self._log.save_many([(one.events, one.guards) for one in waiting.values()])
         return {
             place: answer if isinstance(answer, MemorialeError) else self._receipt(planned, answer)
             for (place, planned), answer in zip(waiting.items(), answers, strict=True)
@@ -240,7 +262,8 @@ class Writing:
         for draft in drafts[1:]:
             sealed_for = self._drafting.sealing_set(draft)
             events.append(NewEvent(draft.event, draft.columns, sealed_for))
-        return Planned(events, guards)
+        # A branch that is discarded meanwhile takes nothing.
+        return Planned(events, (*guards, *unchanged(branch.branch)))
 
     def _replaced(
         self,
