@@ -10,12 +10,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Protocol, Self
 from uuid import UUID
 
+from memoriale.adapters.application.branching import BranchView
 from memoriale.adapters.application.reading import hidden_of
 from memoriale.adapters.application.stream import LoggedEvent, logged
 from memoriale.adapters.postgres.recorder import LedgerNotification
 from memoriale.adapters.postgres.subscription import LedgerSubscription
 from memoriale.domain.access import AccessScope
-from memoriale.domain.branches import Lineage
+from memoriale.domain.branch_events import Discarded
 from memoriale.domain.errors import UnavailableError
 from memoriale.domain.record import Row
 from memoriale.domain.subscriptions import Selection
@@ -41,8 +42,49 @@ _OWN_TOPICS: Final = ("memory.", "branch.", "session.", "job.")
 _log = logging.getLogger("memoriale.subscriptions")
 
 
+class Lines:
+    """
+    Which events a subscription is about, and where they end.
+
+    Args:
+        log: The log.
+        branch: Those that this branch sees, up to its discard; None for those of all branches,
+            which never end.
+    """
+
+    def __init__(self, log: "TenantLog", branch: BranchView | None) -> None:
+        self._log_id = log.log_id
+        self._branch = None if branch is None else branch.branch.id
+        self._lines = () if branch is None else branch.lineage()
+        self.end = None if branch is None else branch.branch.discarded
+        """Index of the last one there will ever be; None while more may come."""
+
+    def of(self, rows: Sequence[Row]) -> list[Row]:
+        """Those of some rows, in their order."""
+        if self._branch is None:
+            return list(rows)
+        found = []
+        for row in rows:
+            if self.end is not None and row.recorded.index > self.end:
+                break
+            if self._has(row):
+                found.append(row)
+                if (row.columns.topic, row.columns.branch) == (Discarded.TOPIC, self._branch):
+                    self.end = row.recorded.index
+        return found
+
+    def _has(self, row: Row) -> bool:
+        branch, place = row.columns.branch or self._log_id, row.recorded.index
+        return any(line.branch == branch and place <= line.limit for line in self._lines)
+
+
 class Sight(Protocol):
     """What a follower sees of the rows of a log."""
+
+    @property
+    def end(self) -> int | None:
+        """Index behind which it sees nothing, whatever happens; None while there is none."""
+        ...
 
     def __call__(self, rows: Sequence[Row]) -> Sequence[LoggedEvent]:
         """Those of some rows that it may see and wants, in their order."""
@@ -56,15 +98,22 @@ class Auditing:
     Args:
         log: The log.
         wanted: Which events.
+        lines: On which branches.
         content: Whether to open the bodies.
     """
 
-    def __init__(self, log: "TenantLog", wanted: Selection, *, content: bool) -> None:
-        self._log, self._wanted, self._content = log, wanted, content
+    def __init__(self, log: "TenantLog", wanted: Selection, lines: Lines, *, content: bool) -> None:
+        self._log, self._wanted, self._lines, self._content = log, wanted, lines, content
+
+    @property
+    def end(self) -> int | None:
+        """See ``Sight``."""
+        return self._lines.end
 
     def __call__(self, rows: Sequence[Row]) -> Sequence[LoggedEvent]:
         """See ``Sight``."""
-        return logged(self._log.mapper, _wanted(self._log, self._wanted, rows), self._content)
+        seen = _wanted(self._log, self._wanted, self._lines.of(rows))
+        return logged(self._log.mapper, seen, self._content)
 
 
 class Owning:
@@ -77,7 +126,7 @@ class Owning:
         wanted: Which events.
         scope: What the caller may see now; a name that is new to the tenant gets a pseudonym
             with its first memory, so it is asked again for each batch.
-        lines: Only events on these lines of a branch; None for all branches.
+        lines: On which branches.
         given: Is told which events the caller is about to be given.
     """
 
@@ -86,34 +135,30 @@ class Owning:
         log: "TenantLog",
         wanted: Selection,
         scope: Callable[[], AccessScope],
-        lines: Lineage | None,
+        lines: Lines,
         given: Callable[[Sequence[Row]], None],
     ) -> None:
         self._log, self._wanted, self._scope = log, wanted, scope
         self._lines, self._given = lines, given
+
+    @property
+    def end(self) -> int | None:
+        """See ``Sight``."""
+        return self._lines.end
 
     def __call__(self, rows: Sequence[Row]) -> Sequence[LoggedEvent]:
         """See ``Sight``."""
         scope = self._scope()
         seen = [
             row
-            for row in _wanted(self._log, self._wanted, rows)
-            if row.columns.topic.startswith(_OWN_TOPICS)
-            and scope.allows(row.columns)
-            and self._on_lines(row)
+            for row in _wanted(self._log, self._wanted, self._lines.of(rows))
+            if row.columns.topic.startswith(_OWN_TOPICS) and scope.allows(row.columns)
         ]
         if not seen:
             return ()
         opened = self._without_hidden(logged(self._log.mapper, seen, content=True), scope)
         self._given(seen)
         return opened
-
-    def _on_lines(self, row: Row) -> bool:
-        if self._lines is None:
-            return True
-        branch = row.columns.branch or self._log.log_id
-        place = row.recorded.index
-        return any(line.branch == branch and place <= line.limit for line in self._lines)
 
     def _without_hidden(
         self, events: Sequence[LoggedEvent], scope: AccessScope
@@ -128,7 +173,8 @@ class Owning:
 
 class Subscription(Iterator[LoggedEvent]):
     """
-    An endless iterator over the events of a log that its holder may see, for one thread.
+    An iterator over the events of a log that its holder may see, for one thread. It ends by
+    itself behind the discard of the branch that it follows; else it is endless.
 
     Events come in order, each once, soon after they were recorded. It reads on when what it read
     was taken, so a slow consumer slows the reading and nothing is dropped. When the database goes
@@ -233,6 +279,9 @@ class Subscription(Iterator[LoggedEvent]):
         return False
 
     def _read(self) -> bool:
+        if self._see.end is not None and self._read_to >= self._see.end:
+            self.stop()
+            return False
         if not self._rows:
             found = self._source.batch()
             self._rows = [n.row for n in found if isinstance(n, LedgerNotification)]

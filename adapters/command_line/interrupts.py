@@ -4,7 +4,7 @@ import _thread
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from types import FrameType
 from typing import Final
 
@@ -93,15 +93,3 @@ def told(end: Callable[[], None]) -> Iterator[None]:
         _interrupts.ends.remove(end)
     if _interrupts.came:
         raise KeyboardInterrupt
-
-
-@contextmanager
-def ending(end: Callable[[], None]) -> Iterator[None]:
-    """
-    As ``told``, for a command whose proper end is Ctrl-C, so that it is no failure.
-
-    Args:
-        end: As for ``told``.
-    """
-    with suppress(KeyboardInterrupt), told(end):
-        yield

@@ -6,7 +6,7 @@ from typer import Option, Typer
 
 from memoriale.adapters.command_line import options
 from memoriale.adapters.command_line.groups import grouped
-from memoriale.adapters.command_line.interrupts import ending
+from memoriale.adapters.command_line.interrupts import told
 from memoriale.adapters.command_line.invocation import Invocation
 from memoriale.adapters.command_line.options import Caller, Common, OnBranch
 from memoriale.adapters.command_line.reading import print_log
@@ -46,7 +46,11 @@ def subscribe(
         int | None, Option(metavar="N", min=0, help="End after so many events.")
     ] = None,
     all_owners: Annotated[
-        bool, Option("--all-owners", help="Every event, whoever's. Right: audit.")
+        bool,
+        Option(
+            "--all-owners",
+            help="Every event, whoever's; --branch is then one of the tenant. Right: audit.",
+        ),
     ] = False,
     content: Annotated[
         bool, Option("--content", help="With --all-owners: open the bodies. Right: content.")
@@ -57,7 +61,8 @@ def subscribe(
 
     Each line is written at once; with --json it is one event, its body opened. Without a user,
     agent, resource, team or session it is every event, as with --all-owners. When the database
-    goes away it waits for it. Ctrl-C ends it.
+    goes away it waits for it. Ctrl-C ends it, with exit code 130; with --branch it ends by itself
+    behind the discard of the branch.
 
     Right: use; audit for --all-owners, and content for --content.
     """
@@ -73,7 +78,8 @@ def subscribe(
     with run.ledger() as ledger:
         everything = all_owners or not any(whose[name] for name in _CALLERS)
         if everything:
-            following = ledger.subscribe(tenant=whose["tenant"], content=content, **wanted)
+            wanted |= {"content": content, "branch": on.branch}
+            following = ledger.subscribe(tenant=whose["tenant"], **wanted)
         else:
             following = ledger.memory(**whose, branch=on.branch).subscribe(**wanted)
         _print(run, following, limit)
@@ -90,5 +96,5 @@ def _owner(given: str) -> "str | tuple[str, str]":
 def _print(run: Invocation, following: "Subscription", limit: int | None) -> None:
     from itertools import islice
 
-    with following, ending(following.stop):
+    with following, told(following.stop):
         print_log(run.output, islice(following, limit))

@@ -293,8 +293,8 @@ class Ledger(Anchoring):
         **caller: Unpack[CallerFields],
     ) -> "Subscription":
         """
-        The memory log from an index on, and then each event as it is recorded; never ends by
-        itself. Arguments and answer as for ``Memory.subscribe``.
+        The memory log from an index on, and then each event as it is recorded; it ends by itself
+        on a ``branch`` that is discarded. Arguments and answer as for ``Memory.subscribe``.
 
         Args:
             tenant: Whose log.

@@ -14,8 +14,14 @@ from memoriale.domain.subscriptions import Selection, select
 from memoriale.domain.values import check_whole
 
 if TYPE_CHECKING:
+    from memoriale.adapters.application.branching import BranchView
     from memoriale.adapters.application.stream import LoggedEvent
-    from memoriale.adapters.application.subscribing import Interrupted, Sight, Subscription
+    from memoriale.adapters.application.subscribing import (
+        Interrupted,
+        Lines,
+        Sight,
+        Subscription,
+    )
     from memoriale.adapters.composition import Tenant
     from memoriale.adapters.library.memory import Memory
     from memoriale.domain.record import Row
@@ -53,11 +59,12 @@ class Subscribing(Bound):
     ) -> "Subscription":
         """
         The events that this principal may see, from an index on, and then each one as it is
-        recorded, in the order of the log; never ends by itself.
+        recorded, in the order of the log.
 
-        It gives events of memories, branches, sessions and jobs, of all branches when the handle
-        is on ``main``, else those that its branch sees. What it gives is on record as for
-        ``recall``. Global memories are in another log.
+        It gives events of memories, branches, sessions and jobs. On a handle of ``main`` they are
+        those of all branches and it never ends by itself; else those that the branch sees, and it
+        ends when it has given what there was up to the branch's discard. What it gives is on
+        record as for ``recall``. Global memories are in another log.
 
         Args:
             after: Begin after this index; ``position`` of an earlier subscription goes on there.
@@ -66,7 +73,7 @@ class Subscribing(Bound):
             owner: Only what an owner of this type has, or (type, id) for one owner.
             keys: Only events of these memories.
             filter: Only events for which this is true; asked last.
-            all_owners: Every event of the log as stored; right ``audit``, and the bodies only
+            all_owners: Every such event, whoever's, as stored; right ``audit``, and the bodies only
                 with ``content`` too.
             on_interruption: Called with the error and the seconds until the next attempt each
                 time that the database cannot be used.
@@ -79,15 +86,19 @@ class Subscribing(Bound):
         wanted = _checked(after, topics, kinds, owner, keys)
         self.allow("subscribe", *(auditing if all_owners else (Right.USE,)))
         services = self.services
-        sight = _audited(services, wanted, content) if all_owners else self._owned(wanted)
+        branch = self._resolved()
+        sight = (
+            _audited(services, wanted, branch, content)
+            if all_owners
+            else self._owned(wanted, branch)
+        )
         return _started(services, sight, after, filter, on_interruption)
 
-    def _owned(self, wanted: Selection) -> "Sight":
+    def _owned(self, wanted: Selection, branch: "BranchView") -> "Sight":
         from memoriale.adapters.application.subscribing import Owning
 
-        log, branch = self.services.log, self._resolved()
+        log = self.services.log
         log.require_its_keys()
-        lines = None if self.branch_name == MAIN else branch.lineage()
         identities = log.identities
 
         def given(rows: "Sequence[Row]") -> None:
@@ -100,7 +111,7 @@ class Subscribing(Bound):
             log,
             wanted,
             lambda: branch_scope(identities.scope(self.principal), branch),
-            lines,
+            _lines(self.services, branch),
             given,
         )
 
@@ -125,7 +136,7 @@ def subscribed(
     selection = _checked(after, **wanted)
     rights = (Right.AUDIT, Right.CONTENT) if content else (Right.AUDIT,)
     ledger.asked(tenant, "log", *rights)
-    sight = _audited(memory.services, selection, content)
+    sight = _audited(memory.services, selection, memory.branch_view(), content)
     return _started(memory.services, sight, after, filter, on_interruption)
 
 
@@ -143,12 +154,18 @@ def _started(
     )
 
 
-def _audited(services: "Tenant", wanted: Selection, content: bool) -> "Sight":
+def _audited(services: "Tenant", wanted: Selection, branch: "BranchView", content: bool) -> "Sight":
     from memoriale.adapters.application.subscribing import Auditing
 
     if content:
         services.log.require_its_keys()
-    return Auditing(services.log, wanted, content=content)
+    return Auditing(services.log, wanted, _lines(services, branch), content=content)
+
+
+def _lines(services: "Tenant", branch: "BranchView") -> "Lines":
+    from memoriale.adapters.application.subscribing import Lines
+
+    return Lines(services.log, None if branch.branch.name == MAIN else branch)
 
 
 def _checked(

@@ -34,7 +34,7 @@ def interrupted(process: "subprocess.Popen[bytes]") -> bytes:
 
 def test_events_are_printed_at_once_and_ctrl_c_is_the_end(cli: CommandLine) -> None:
     """A user's own events come as JSON lines, opened, each soon after it is recorded; Ctrl-C ends
-    the command with code 0 and not a word."""
+    the command with code 130 and not a word."""
     cli.remember("before", "--tenant", "subscribed")
     cli("remember", "bob's", "--user", "bob", "--tenant", "subscribed")
     ask = ("--tenant", "subscribed", "--user", "alice", "--json")
@@ -44,7 +44,7 @@ def test_events_are_printed_at_once_and_ctrl_c_is_the_end(cli: CommandLine) -> N
     after = line(process)
     assert (after["index"], after["topic"], said(after)) == (2, "memory.remembered", "after")
     assert interrupted(process) == b""
-    assert process.returncode == 0
+    assert process.returncode == 130
 
 
 def test_a_neighbour_is_printed_nothing(cli: CommandLine) -> None:
@@ -103,7 +103,7 @@ def test_a_slip_is_refused(cli: CommandLine, options: tuple[str, ...], code: str
 
 @pytest.mark.parametrize("command", ["subscribe", "log"])
 def test_one_ctrl_c_ends_a_follower_whenever_it_comes(cli: CommandLine, command: str) -> None:
-    """At whatever moment: the first is enough."""
+    """At whatever moment: the first is enough, and every command says 130."""
     moments = random.Random(7)
     cli.remember("before", "--tenant", "whenever")
     options = ("--user", "alice") if command == "subscribe" else ("--follow",)
@@ -112,7 +112,27 @@ def test_one_ctrl_c_ends_a_follower_whenever_it_comes(cli: CommandLine, command:
         line(process)
         time.sleep(moments.random() * 0.5)
         assert interrupted(process) == b""
-        assert process.returncode == (0 if command == "subscribe" else 130)
+        assert process.returncode == 130
+
+
+def test_a_discarded_branch_ends_the_command(cli: CommandLine) -> None:
+    """It prints what there was up to the discard and ends with code 0: when the branch was
+    discarded before, when it is discarded meanwhile, and for an auditor of the tenant's."""
+    name = "side"
+    for tenant in (("--tenant", "ended"), ("--tenant", "ended-for-all")):
+        alice = (*tenant, "--user", "alice")
+        caller = alice if tenant[1] == "ended" else tenant
+        assert cli("fork", name, *caller).code == 0
+        cli("remember", "there", *alice, "--branch", name)
+        process = cli.start("subscribe", *caller, "--branch", name, "--kind", "note", "--json")
+        assert line(process)["topic"] == "memory.remembered"
+        assert cli("discard", name, *caller).code == 0
+        cli("remember", "elsewhere", *alice)
+        assert process.communicate(timeout=SECONDS) == (b"", b"")
+        assert process.returncode == 0
+        again = cli("subscribe", *caller, "--branch", name, "--json")
+        assert again.code == 0
+        assert [event["topic"] for event in again.lines()][-1] == "branch.discarded"
 
 
 STUBBORN = """

@@ -255,6 +255,23 @@ def test_subscriptions_wait_without_holding_up_calls(opened: Open, tenant: str) 
     asyncio.run(main())
 
 
+def test_a_discard_ends_an_awaited_subscription(opened: Open, tenant: str) -> None:
+    """``async for`` over a branch ends by itself, before and after the discard."""
+
+    async def main() -> None:
+        async with opened(threads=1) as ledger, asyncio.timeout(SECONDS):
+            alice = await ledger.memory(tenant=tenant, user="alice")
+            side = await alice.fork("side")
+            waiting = side.subscribe()
+            assert (await anext(waiting)).row.columns.topic == "branch.forked"
+            await alice.discard("side")
+            left = [event.row.columns.topic async for event in waiting]
+            assert left == ["branch.discarded"]
+            assert len([event async for event in side.subscribe()]) == 2
+
+    asyncio.run(main())
+
+
 def test_a_subscription_of_a_caller_goes_on_after_its_position(opened: Open, tenant: str) -> None:
     """A handle's subscription is an asynchronous context that gives its own events; the position
     counts what was handed out, and `stop` ends it."""

@@ -53,6 +53,67 @@ def test_a_subscriber_gets_what_was_and_what_comes(alice: Memory) -> None:
         assert (new.row.columns.topic, content(new)) == ("memory.corrected", "uno")
 
 
+def topics(subscription: Subscription) -> list[str]:
+    """What happened, until the subscription ends by itself."""
+    return [event.row.columns.topic for event in subscription]
+
+
+def test_a_subscription_of_a_discarded_branch_tells_all_and_ends(alice: Memory) -> None:
+    """All events that the branch saw up to its discard, whatever came after it elsewhere, and
+    nothing behind the discard; also from a later point on, and filtered."""
+    alice.remember("before the fork")
+    side = alice.fork("side")
+    alice.remember("main's own")
+    side.remember("there")
+    end = alice.discard("side").discarded
+    assert end is not None
+    alice.remember("after the end")
+    whole = ["memory.remembered", "branch.forked", "memory.remembered", "branch.discarded"]
+    for everybody in (False, True):
+        assert topics(side.subscribe(all_owners=everybody)) == whole
+        assert topics(side.subscribe(after=end - 1, all_owners=everybody)) == whole[-1:]
+        assert topics(side.subscribe(topics=["memory.corrected"], all_owners=everybody)) == []
+        for behind in (end, end + 1, end + 10):
+            assert topics(side.subscribe(after=behind, all_owners=everybody)) == []
+    with side.subscribe() as events:
+        list(events)
+        assert events.position >= end
+
+
+@pytest.mark.parametrize("everybody", [False, True])
+def test_a_discard_ends_a_subscription_that_waits(alice: Memory, everybody: bool) -> None:
+    """Whoever waits on the branch is let go, after the last event; who waits on another is not."""
+    side, other = alice.fork("side"), alice.fork("other")
+    found: list[str] = []
+    with side.subscribe(all_owners=everybody) as events, other.subscribe() as others:
+        reading = threading.Thread(target=lambda: found.extend(topics(events)))
+        reading.start()
+        assert next(others).row.columns.topic == "branch.forked"
+        last = side.remember("last")
+        assert eventually(lambda: events.position >= last.index)
+        alice.discard("side")
+        reading.join(30)
+        assert not reading.is_alive()
+        assert found == ["branch.forked", "memory.remembered", "branch.discarded"]
+        other.remember("goes on")
+        assert content(next(others)) == "goes on"
+
+
+def test_a_branch_of_all_is_followed_to_its_end(shared_ledger: Ledger, tenant: str) -> None:
+    """``Ledger.subscribe`` of a branch of the whole tenant ends with it; of an unknown one it is
+    refused, and of ``main`` it goes on."""
+    everybody = shared_ledger.memory(tenant=tenant)
+    everybody.fork("plan")
+    shared_ledger.memory(tenant=tenant, user="alice", branch="plan").remember("hers")
+    shared_ledger.memory(tenant=tenant, user="bob").remember("not on the plan")
+    last = everybody.discard("plan").discarded
+    given = [event.index for event in shared_ledger.subscribe(tenant=tenant, branch="plan")]
+    assert given == [0, 1, last]
+    with pytest.raises(InputError) as unknown:
+        shared_ledger.subscribe(tenant=tenant, branch="plane")
+    assert unknown.value.code == "unknown_branch"
+
+
 def test_another_owner_sees_nothing(as_user: Callable[[str], Memory]) -> None:
     """Of events of other owners nothing is shown but that indices are taken."""
     alice, bob = as_user("alice"), as_user("bob")
