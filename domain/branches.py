@@ -212,6 +212,27 @@ def check_own_name(name: object) -> str:
     return text
 
 
+def require_discardable(branch: Branch) -> None:
+    """
+    Refuses to end a branch that the library made and looks for: what lies on it could not be
+    reached any more, and nothing could be made in its place.
+
+    Raises:
+        RefusedError: ``reserved``.
+    """
+    if branch.name is None or not branch.name.startswith(RESERVED):
+        return
+    raise RefusedError(
+        f"branch {shown(branch.name)!r} holds the memory of a resource that was forked, which "
+        "would be lost with it; delete its keys and forget its facts, or fork the parent to "
+        "another resource.",
+        code="reserved",
+        field="branch",
+        value=shown(branch.name),
+        allowed="a branch that was made with fork",
+    )
+
+
 def _forked(recorded: RecordedEvent, event: Forked) -> Branch:
     columns, header = recorded.columns, event.header
     assert columns.branch is not None

@@ -21,7 +21,7 @@ from memoriale.domain.branch_events import (
     MergeProposed,
     MergeProposedHeader,
 )
-from memoriale.domain.branches import Branch, Proposal
+from memoriale.domain.branches import Branch, Proposal, require_discardable
 from memoriale.domain.errors import ConflictError, InputError, RefusedError
 from memoriale.domain.events import Body, Event, Forked, Header, NewEvent
 from memoriale.domain.guards import Guard, NoEvent
@@ -175,7 +175,7 @@ class BranchMerging:
         Ends a branch that no live one comes from.
 
         Raises:
-            RefusedError: It is discarded already, or branches left from it.
+            RefusedError: It is discarded already, the library made it, or branches left from it.
         """
 
         def attempt() -> AppendReceipt:
@@ -184,6 +184,7 @@ class BranchMerging:
             known = self._branching.everything()
             branch = known[branch_id]
             branch.require_live()
+            require_discardable(branch)
             children = [b for b in known.values() if b.parent == branch.id and b.discarded is None]
             if children:
                 raise _has_children(branch, len(children))

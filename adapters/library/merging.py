@@ -110,7 +110,8 @@ class Merges(Bound):
             reason: Why; sealed.
 
         Raises:
-            RefusedError: It is discarded already, or a branch in use left from it.
+            RefusedError: It is discarded already, a branch in use left from it, or the library
+                made it (``reserved``): the memory of a forked resource lies on it.
         """
         why = None if reason is None else check_text("reason", reason)
         self.allow("discard", Right.USE)

@@ -296,3 +296,50 @@ def test_the_name_of_the_branch_is_reserved(
     assert refused.value.code == "reserved"
     keys.set(PARENT, "plan", 2)
     assert handle.working.get("plan") == 2
+
+
+def test_the_branch_of_a_fork_is_not_discarded_by_hand(
+    keys: LedgerWorkingMemory, facts: LedgerSemanticMemory, shared_ledger: Ledger, tenant: str
+) -> None:
+    """Neither the child nor the parent ends it, by its name or its id: the child would have no
+    memory any more. The refusal says what to do instead."""
+    keys.set(PARENT, "plan", 1)
+    keys.fork(PARENT, CHILD)
+    child = shared_ledger.memory(tenant=tenant, resource="child", team="blue")
+    parent = shared_ledger.memory(tenant=tenant, resource="parent", team="blue")
+    (branch,) = [one for one in child.branches() if one.name == FORKED]
+    before = head(shared_ledger, tenant)
+    for memory in (child, parent, child.branch(FORKED)):
+        for name in (FORKED, str(branch.id)):
+            with pytest.raises(RefusedError) as refused:
+                memory.discard(name)
+            assert (refused.value.code, refused.value.exit_code) == ("reserved", 3)
+            assert "fork the parent to another resource" in refused.value.message
+    assert head(shared_ledger, tenant) == before
+    facts.remember(CHILD, fact("goes on"))
+    assert (keys.get(CHILD, "plan"), contents(facts, CHILD)) == (1, ["goes on"])
+
+
+def test_what_else_is_done_with_the_branch_of_a_fork_leaves_it_usable(
+    keys: LedgerWorkingMemory, facts: LedgerSemanticMemory, shared_ledger: Ledger, tenant: str
+) -> None:
+    """It is forked for a trial, merged with it, and merged into the parent; then parent and child
+    go on, and can be forked further."""
+    keys.set(PARENT, "plan", 1)
+    keys.fork(PARENT, CHILD)
+    handle = shared_ledger.memory(tenant=tenant, resource="child", team="blue", branch=FORKED)
+    trial = handle.fork("trial")
+    trial.working.set("plan", 2)
+    assert keys.get(CHILD, "plan") == 1
+    assert handle.merge("trial", into=FORKED).status == "merged"
+    handle.discard("trial")
+    assert (keys.get(CHILD, "plan"), keys.get(PARENT, "plan")) == (2, 1)
+    facts.remember(CHILD, fact("the child's"))
+    parent = shared_ledger.memory(tenant=tenant, resource="parent", team="blue")
+    assert parent.merge(FORKED).status == "merged"
+    assert (keys.get(PARENT, "plan"), contents(facts, PARENT)) == (2, ["the child's"])
+    keys.set(CHILD, "plan", 3)
+    keys.set(PARENT, "plan", 4)
+    keys.fork(CHILD, ResourceRef("grandchild", "blue"))
+    found = [keys.get(ref, "plan") for ref in (PARENT, CHILD, ResourceRef("grandchild", "blue"))]
+    assert found == [4, 3, 3]
