@@ -18,6 +18,7 @@ MemorialeError
     └── BehindError       a view did not catch up in the time allowed
 """
 
+import threading
 from typing import Any, ClassVar
 
 
@@ -203,3 +204,16 @@ class BehindError(UnavailableError):
     """A strict read found its view behind the log after the time allowed."""
 
     default_code = "behind"
+
+
+def is_callers_end(error: BaseException) -> bool:
+    """
+    Whether an exception says that the program itself is to end: Ctrl-C and ``sys.exit`` in the
+    main thread, where signals raise them. Whatever else a model, an embedder or a listener of the
+    program's own raises is a failure of theirs, ``SystemExit`` in another thread too.
+
+    Args:
+        error: What was raised in the thread that asks.
+    """
+    main = threading.current_thread() is threading.main_thread()
+    return main and isinstance(error, KeyboardInterrupt | SystemExit)

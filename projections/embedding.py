@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from uuid import UUID
 
-from memoriale.domain.errors import MemorialeError, UnavailableError
+from memoriale.domain.errors import MemorialeError, UnavailableError, is_callers_end
 
 if TYPE_CHECKING:
     import numpy
@@ -114,7 +114,9 @@ def _called(embedder: Embedder, call: Callable[[], Any]) -> Any:
         return call()
     except MemorialeError:
         raise
-    except Exception as error:
+    except BaseException as error:
+        if is_callers_end(error):
+            raise
         raise UnavailableError(
             f"the embedder {embedder.model!r} failed with {type(error).__name__}: {error}",
             code="embedder_failed",

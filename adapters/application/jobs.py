@@ -10,6 +10,7 @@ from threading import Lock
 from typing import Any, Final
 from uuid import UUID, uuid4
 
+from memoriale.adapters.application.apart import apart
 from memoriale.adapters.application.branching import Branching, BranchView
 from memoriale.adapters.application.tenant_log import TenantLog
 from memoriale.adapters.postgres.datastore import Datastore
@@ -295,15 +296,15 @@ class Jobs:
             principal, job, JobStarted(header=JobAttemptHeader(attempt=attempt), body=Body())
         )
         work = Work(job, principal, self._branch(job, principal))
-        try:
-            result = dict(handler(work))
-        except JobEndedError:
+        # A model or an embedder of the program's own may raise anything.
+        result, error = apart(lambda: dict(handler(work)))
+        if isinstance(error, JobEndedError):
             # Cancelled, taken over, or left by who stops working: there is nothing to record.
-            raise
-        except Exception as error:
+            raise error
+        if error is not None:
             self._append(principal, job, self._failure(job, work, attempt, error))
-            return
-        if not work.completed:
+        elif not work.completed:
+            assert result is not None
             self._log.save([self.completion(work, result)])
 
     def completion(self, work: Work, result: Mapping[str, Any]) -> NewEvent:
@@ -312,7 +313,7 @@ class Jobs:
         event = JobCompleted(header=header, body=JobCompletedBody(result=dict(result)))
         return self._next(work.principal, work.job, event)
 
-    def _failure(self, job: Job, work: Work, attempt: int, error: Exception) -> JobFailed:
+    def _failure(self, job: Job, work: Work, attempt: int, error: BaseException) -> JobFailed:
         known = error if isinstance(error, MemorialeError) else None
         if known is None:
             _log.error("job %s of type %s failed", job.id, job.type, exc_info=error)

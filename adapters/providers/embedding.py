@@ -4,7 +4,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from memoriale.adapters.embeddings.factory import make_embedder
-from memoriale.domain.errors import InputError, MemorialeError, UnavailableError
+from memoriale.domain.errors import (
+    InputError,
+    MemorialeError,
+    UnavailableError,
+    is_callers_end,
+)
 from memoriale.domain.resources.providers import EmbeddingProvider
 from memoriale.domain.text import check_text
 from memoriale.projections.embedding import Embedder, embed_passages, embed_query
@@ -96,7 +101,9 @@ def embedded(
         found: Any = embeddings.embed(texts, type=type)
     except MemorialeError:
         raise
-    except Exception as error:
+    except BaseException as error:
+        if is_callers_end(error):
+            raise
         raise UnavailableError(
             f"the embeddings {embeddings.id!r} failed with {_name(error)}: {error}",
             code="embedder_failed",
@@ -159,5 +166,5 @@ def _bad(
     )
 
 
-def _name(error: Exception) -> str:
+def _name(error: BaseException) -> str:
     return error.__class__.__name__

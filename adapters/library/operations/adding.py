@@ -27,7 +27,7 @@ from memoriale.adapters.library.operations.vectors import (
 )
 from memoriale.domain.chat import ChatMessage
 from memoriale.domain.commands import Remember
-from memoriale.domain.errors import MemorialeError, UnavailableError
+from memoriale.domain.errors import MemorialeError, UnavailableError, is_callers_end
 from memoriale.domain.jobs import Job
 from memoriale.domain.operations.items import ExtractedFact
 from memoriale.domain.operations.scopes import OperationScope, parse_scope
@@ -175,7 +175,9 @@ class Adding:
                 answer = ITEMS.ask(memory, model, said, {})
             except MemorialeError:
                 raise
-            except Exception as error:
+            except BaseException as error:
+                if is_callers_end(error):
+                    raise
                 # A model of the program's own may raise anything; it is said and tried again.
                 raise UnavailableError(
                     f"the model {model.model_id!r} failed with {type(error).__name__}: {error}",

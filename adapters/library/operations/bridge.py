@@ -14,7 +14,12 @@ from memoriale.adapters.library.operations.transports import (
     dead,
     malformed,
 )
-from memoriale.domain.errors import InputError, MemorialeError, UnavailableError
+from memoriale.domain.errors import (
+    InputError,
+    MemorialeError,
+    UnavailableError,
+    is_callers_end,
+)
 from memoriale.domain.keys import Subject
 from memoriale.domain.subscriptions import EventFilter, MemoryEvent, Origin, origin_of, type_of
 from memoriale.domain.text import check_text
@@ -269,7 +274,7 @@ class _Link:
             except InputError as error:
                 # What came was wrong; the transport is not.
                 self._failed(error)
-            except Exception as error:
+            except BaseException as error:
                 # A transport of the program's own may die of anything; it is said and opened again.
                 if not self._ended.is_set():
                     self._drop(transport)
@@ -317,7 +322,9 @@ class _Link:
     def _close(self, transport: Transport) -> None:
         try:
             transport.close()
-        except Exception as error:
+        except BaseException as error:
+            if is_callers_end(error):
+                raise
             # It is given up all the same, and what else has to end does.
             self._failed(_as_dead(error))
 
@@ -353,7 +360,7 @@ def memory_event(identities: "Identities", logged: "LoggedEvent") -> MemoryEvent
     )
 
 
-def _as_dead(error: Exception) -> MemorialeError:
+def _as_dead(error: BaseException) -> MemorialeError:
     if isinstance(error, MemorialeError):
         return error
     return dead(str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}")

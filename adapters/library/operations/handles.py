@@ -303,7 +303,8 @@ class AgentMemorySearchOperation(Operation[tuple[AgentMemorySearchResult, ...]])
             found = search()
         except MemorialeError as failure:
             error = failure
-        except Exception as failure:
+        except BaseException as failure:
+            # It runs in a thread of its own, so whatever it is was raised by the search.
             error = OperationError(
                 f"the search failed with {type(failure).__name__}: {failure}", code="internal"
             )

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from threading import Lock
 from typing import Generic, TypeVar
 
+from memoriale.domain.errors import is_callers_end
+
 T = TypeVar("T")
 Unsubscribe = Callable[[], None]
 _log = logging.getLogger("memoriale.operations")
@@ -46,7 +48,9 @@ class Topic(Generic[T]):
         for callback in told:
             try:
                 callback(value)
-            except Exception:
+            except BaseException as error:
+                if is_callers_end(error):
+                    raise
                 _log.exception("a subscriber failed")
 
     def has_subscribers(self) -> bool:

@@ -141,6 +141,10 @@ class Worker:
                 # The jobs are in the ledger; the next look finds them again.
                 _log.exception("operations cannot be worked on now")
             return False
+        except Exception:
+            # A defect, which must not hold up the operations behind it.
+            _log.exception("the look at the operations failed")
+            return False
         return worked
 
     def _leave(self) -> None:

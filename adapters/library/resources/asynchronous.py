@@ -80,7 +80,7 @@ class AsyncResourceMemory(AsyncStore[ResourceMemory]):
         return self.synchronous.has_semantic_memory
 
     @property
-    def compaction_error(self) -> Exception | None:
+    def compaction_error(self) -> BaseException | None:
         """What the last compaction in the background failed with; None when it did not."""
         return self.synchronous.compaction_error
 

@@ -30,7 +30,7 @@ class AutoCompaction:
         self._waiting: dict[ResourceRef, None] = {}
         self._thread: threading.Thread | None = None
         self._closed = False
-        self.last_error: Exception | None = None
+        self.last_error: BaseException | None = None
         """What the last compaction failed with; None when it did not."""
         self.last_result: CompactionResult | None = None
         """What the last compaction that did not fail came to."""
@@ -99,7 +99,7 @@ class AutoCompaction:
                 summarize=limits.summarize,
             )
             self.last_error = None
-        except Exception as error:
+        except BaseException as error:
             # Nobody waits here: it is told to who asks, and to the log.
             self.last_error = error
             _log.warning("compaction failed: %s: %s", type(error).__name__, error)

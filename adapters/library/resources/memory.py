@@ -275,7 +275,7 @@ class ResourceMemory:
         return self._auto is None or self._auto.wait(timeout)
 
     @property
-    def compaction_error(self) -> Exception | None:
+    def compaction_error(self) -> BaseException | None:
         """What the last compaction in the background failed with; None when it did not."""
         return None if self._auto is None else self._auto.last_error
 

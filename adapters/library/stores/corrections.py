@@ -12,6 +12,7 @@ from memoriale.adapters.library.stores.parsing import parsed
 from memoriale.adapters.library.stores.scoped import ScopedStore
 from memoriale.adapters.library.stores.similar import similar_in_time
 from memoriale.domain.commands import Remember
+from memoriale.domain.errors import is_callers_end
 from memoriale.domain.events import ReasonCode, SourceTier
 from memoriale.domain.memory import MemoryState
 from memoriale.domain.rendering import quoted
@@ -381,7 +382,9 @@ def told(listener: Callable[..., None], *what: object) -> None:
     """Calls a listener after the fact; its error is logged, what happened has happened."""
     try:
         listener(*what)
-    except Exception:
+    except BaseException as error:
+        if is_callers_end(error):
+            raise
         _log.exception("a listener of %s failed", getattr(listener, "__qualname__", listener))
 
 
