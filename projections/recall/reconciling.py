@@ -10,8 +10,8 @@ from memoriale.projections.recall.view import RecallView
 
 _KEYS_AT_ONCE: Final = 2_048
 _OF_VECTORS: Final = ("model", VECTOR, PASSAGES)
-_FRAGMENTS_AT_REST: Final = 24
-"""A view at rest is tidied from so many files on, before a posting would have to do it."""
+_FILES_AT_REST: Final = 24
+"""A view at rest is tidied from so many small files on, before a posting would have to do it."""
 
 
 def discrepancies(live: RecallView, expected: RecallView) -> Iterator[Discrepancy]:
@@ -43,7 +43,7 @@ def holds_rows_beyond(view: RecallView) -> bool:
 
 def tidy(view: RecallView) -> bool:
     """Joins small files and brings indexes up, if there are some. Returns whether it did."""
-    if view.table.fragments() < _FRAGMENTS_AT_REST:
+    if view.table.small_files() < _FILES_AT_REST:
         return False
     view.table.optimize()
     return True

@@ -25,10 +25,12 @@ from memoriale.projections.recall.schema import (
     index_name,
     words_config,
 )
+from memoriale.projections.recall.upkeep import ROWS_IN_FILE, Upkeep
 
-_MOST_FRAGMENTS: Final = 32
+_MOST_FILES: Final = 32
 """Each commit adds one, and after 300 a commit costs ten times more."""
 _MOST_UNINDEXED: Final = 2_000
+_INDEXED_PER_UNINDEXED: Final = 100
 _MOST_UNINDEXED_MEANWHILE: Final = 100_000
 """In the middle of a long posting: each merge reads through what is not indexed."""
 _KEPT: Final = timedelta(minutes=10)
@@ -173,40 +175,43 @@ class VersionTable:
     def compact(self, *, more_to_come: bool) -> bool:
         """
         Joins small files and brings the indexes up when it is worth while: a commit adds a file,
-        and rows that are not indexed yet are read through by every look-up.
+        and rows that are not indexed yet are read through by every look-up. The caller holds the
+        writer lock, as for ``optimize``.
 
         Args:
             more_to_come: Whether this is the middle of a long posting; then it is done less
-                often, because it may rewrite every row.
+                often, because each time the indexes are written as a whole.
 
         Returns:
             Whether it was done.
         """
         with lance_errors(self.folder):
             keys = self._table.index_stats(KEY_INDEX)
-        most = _MOST_UNINDEXED
+        most = max(_MOST_UNINDEXED, keys.num_indexed_rows // _INDEXED_PER_UNINDEXED)
         if more_to_come:
             most = max(most, min(_MOST_UNINDEXED_MEANWHILE, keys.num_indexed_rows // 2))
-        many = self.fragments() >= _MOST_FRAGMENTS and not more_to_come
-        due: bool = many or keys.num_unindexed_rows > most
+        index = keys.num_unindexed_rows > most
+        due = index or (not more_to_come and self.small_files() >= _MOST_FILES)
         if due:
-            once_more(self.optimize)
+            once_more(lambda: self._keep_up(index=index))
+        elif more_to_come:
+            give_back()
         return due
 
     def optimize(self) -> None:
         """
-        Joins small files, indexes every row, forgets old versions of the table, and removes what
-        writers left that were killed or met a full disk. The caller holds the writer lock: the
-        files of somebody who is writing would be taken for left ones.
+        Joins all small files, indexes every row, forgets old versions of the table, and removes
+        what writers left that were killed or met a full disk. The caller holds the writer lock:
+        the files of somebody who is writing would be taken for left ones.
         """
-        with lance_errors(self.folder):
-            self._table.optimize(cleanup_older_than=_KEPT, delete_unverified=True)
-        give_back()
+        self._keep_up(index=True, everything=True)
 
-    def fragments(self) -> int:
-        """Number of files that the rows are in."""
+    def small_files(self) -> int:
+        """Number of files that the rows are in, without as many as full ones would be."""
         with lance_errors(self.folder):
-            return int(self._table.stats()["fragment_stats"]["num_fragments"])
+            stats = self._table.stats()
+        files, rows = stats["fragment_stats"]["num_fragments"], stats["num_rows"]
+        return max(int(files) - int(rows) // ROWS_IN_FILE, 0)
 
     def count(self, where: str | None = None) -> int:
         """Number of rows that a filter selects; without one of all, the sentinel included."""
@@ -236,6 +241,16 @@ class VersionTable:
             below = [] if high is None else [f"key < {high}"]
             above = [] if low is None else [f"key >= {low}"]
             yield self.read(" AND ".join(above + below), columns).sort_by("key")
+
+    def _keep_up(self, *, index: bool, everything: bool = False) -> None:
+        with lance_errors(self.folder):
+            upkeep = Upkeep(self.folder / f"{TABLE}.lance", KEY_INDEX)
+            upkeep.join_files(everything=everything)
+            if index:
+                upkeep.index_rows()
+            upkeep.forget(_KEPT)
+        del upkeep
+        give_back()
 
     def _index_words(self) -> None:
         if self._table.index_stats(WORDS_INDEX) is None:

@@ -252,7 +252,7 @@ def test_many_small_commits_are_compacted(tmp_path: Path) -> None:
     for number in range(79):
         history.corrected(note, f"version {number}") if number % 2 else history.remembered("x")
     view = posted(tmp_path / "small", history, 1)
-    assert view.table.fragments() < 40
+    assert view.table.small_files() < 40
     assert view.digest() == posted(tmp_path / "whole", history).digest()
 
 

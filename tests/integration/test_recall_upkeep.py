@@ -1,0 +1,117 @@
+"""A recall view's files are joined and indexed in steps that do not grow with it."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from memoriale.projections.recall import table as table_module
+from memoriale.projections.recall import upkeep
+from memoriale.projections.recall.schema import KEY_INDEX
+from memoriale.projections.recall.view import RecallView
+from tests.fixtures.events import History
+from tests.integration.test_recall_view import post, posted
+
+FULL = 40
+
+
+@pytest.fixture(autouse=True)
+def small_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are full with forty rows, and small ones are few from six on."""
+    for module in (upkeep, table_module):
+        monkeypatch.setattr(module, "ROWS_IN_FILE", FULL)
+    monkeypatch.setattr(table_module, "_MOST_UNINDEXED", 10)
+    monkeypatch.setattr(table_module, "_MOST_FILES", 6)
+    monkeypatch.setattr(upkeep, "_MOST_INDEXED", 3)
+
+
+def files(view: RecallView) -> dict[str, int]:
+    """The table's files that its newest version holds, with the number of their rows."""
+    import lance
+
+    data = lance.dataset(str(view.table.folder / "versions.lance"))
+    return {f.metadata.files[0].path: f.metadata.physical_rows for f in data.get_fragments()}
+
+
+def remember(view: RecallView, history: History, count: int) -> None:
+    """That many commits of one memory each."""
+    for number in range(count):
+        history.remembered(f"memory {number} of {history.head()}")
+        post(view, history, 1)
+
+
+def test_a_full_file_is_left_as_it_is(tmp_path: Path) -> None:
+    """However many commits follow: only what is small is written again."""
+    history = History()
+    view = posted(tmp_path, history)
+    remember(view, history, 2 * FULL)
+    view.table.optimize()
+    full = {name for name, count in files(view).items() if count >= FULL}
+    assert full
+    remember(view, history, FULL)
+    assert full < set(files(view))
+    assert view.digest() == posted_afresh(tmp_path, history).digest()
+
+
+def test_few_files_stay_however_many_commits_there_are(tmp_path: Path) -> None:
+    """Small files are counted without the full ones, and are joined in time."""
+    history = History()
+    view = posted(tmp_path, history)
+    most = 0
+    for _ in range(3 * FULL):
+        remember(view, history, 1)
+        most = max(most, view.table.small_files())
+    assert most <= 6 + 3
+    assert len(files(view)) <= 3 + 6 + 3
+    view.table.optimize()
+    assert view.table.small_files() <= 1
+
+
+def test_every_row_is_found_before_and_after(tmp_path: Path) -> None:
+    """By its key, which is indexed, and by what is not; corrections close the rows before."""
+    history = History()
+    view = posted(tmp_path, history)
+    first = history.remembered("the first")
+    post(view, history)
+    remember(view, history, FULL)
+    history.corrected(first, "the first, better")
+    post(view, history)
+    of_first = f"memory_id = '{first.hex}'"
+    for _ in range(2):
+        assert texts(view, "key = 0") == ["the first"]
+        assert texts(view, of_first) == ["the first", "the first, better"]
+        view.table.optimize()
+    stats = view.table._table.index_stats(KEY_INDEX)
+    assert (stats.num_unindexed_rows, stats.num_indexed_rows) == (0, view.table.count())
+
+
+def test_rows_that_are_deleted_go_in_the_end(tmp_path: Path) -> None:
+    """Each commit replaces the row of the position; the space of the old ones comes back."""
+    history = History()
+    view = posted(tmp_path, history)
+    remember(view, history, 60)
+    view.table.optimize()
+    assert sum(files(view).values()) == view.table.count() == 61
+
+
+def test_another_process_may_read_on(tmp_path: Path) -> None:
+    """Files of earlier versions stay for a while, so a reader that has one open finds them."""
+    history = History()
+    view = posted(tmp_path, history)
+    remember(view, history, 4)
+    before = set(os.listdir(view.table.folder / "versions.lance" / "data"))
+    view.table.optimize()
+    assert before < set(os.listdir(view.table.folder / "versions.lance" / "data"))
+
+
+def texts(view: RecallView, where: str) -> list[str]:
+    """The texts of some rows, in the order of their keys."""
+    found: list[str] = view.table.read(where, ("key", "text")).sort_by("key")["text"].to_pylist()
+    return found
+
+
+def posted_afresh(folder: Path, history: History) -> RecallView:
+    """A second view of the same log."""
+    other = folder / "afresh"
+    other.mkdir()
+    return posted(other, history)
