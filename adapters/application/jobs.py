@@ -1,7 +1,7 @@
 """Jobs: looking at them, cancelling, asking once more, and working on those that are due."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -169,6 +169,11 @@ class Jobs:
                 self._known.index = recorded.index
             found = list(self._known.open.values())
         return sorted(found, key=lambda job: job.requested_at)
+
+    def due(self, types: Collection[str]) -> list[Job]:
+        """The jobs of some types that are due, those asked for first at the front."""
+        now = self._clock()
+        return [job for job in self.open() if job.type in types and job.due(now)]
 
     def cancel(self, principal: Principal, job_id: UUID, reason: str | None = None) -> Job:
         """

@@ -1,16 +1,17 @@
 """``ledger.jobs``: background work, to be looked at and worked on."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
+from memoriale.adapters.application.jobs import Handler, Jobs
 from memoriale.adapters.application.presenting import as_json
 from memoriale.adapters.composition import Tenant
 from memoriale.adapters.library.memory import Memory
 from memoriale.domain.chat import ModelProvider
-from memoriale.domain.errors import InputError
+from memoriale.domain.errors import InputError, UnavailableError
 from memoriale.domain.fields import choice, parse_id
 from memoriale.domain.jobs import Job, JobStatus
 from memoriale.domain.principal import Principal, Right
@@ -19,6 +20,7 @@ from memoriale.domain.values import check_whole
 if TYPE_CHECKING:
     from memoriale.adapters.extraction.comparing import ReplyComparison
 
+NO_MODEL: Final = "no_model"
 _MOST = 10_000
 Work = Callable[[], "list[JobRecord]"]
 """Works on one job that is due, if there is one, and returns it as it stands then."""
@@ -92,7 +94,8 @@ class LedgerJobs:
 
     def run(self, *, tenant: str, limit: int | None = None) -> list[JobRecord]:
         """
-        Works on the jobs that are due, one after the other.
+        Works on the jobs that are due, one after the other. Without a language model, those that
+        need one stay queued.
 
         Args:
             tenant: Whose.
@@ -100,12 +103,15 @@ class LedgerJobs:
 
         Returns:
             The jobs that were worked on, as they stand now.
-        """
-        from memoriale.adapters.extraction.handlers import known_handlers
 
+        Raises:
+            NoModelError: Jobs wait for a language model; the others were worked on.
+        """
         services = self._allowed(tenant, "jobs.run")
-        done = services.jobs.run_due(known_handlers(self._memory, self._model), limit=limit)
-        return [_record(job) for job in done]
+        able = self._able(services)
+        done = [_record(job) for job in services.jobs.run_due(able.handlers, limit=limit)]
+        able.require_nothing_left(done)
+        return done
 
     def compare(
         self, job_id: UUID | str, *, tenant: str, model: ModelProvider | None = None
@@ -134,7 +140,7 @@ class LedgerJobs:
         """
         What works on a due job whenever it is called, for those who do so all the time: the
         right is asked for once, and the language model is made once. Without a model, what needs
-        one is left to others.
+        one stays queued for others; while nothing else is left, each call raises ``NoModelError``.
 
         Args:
             tenant: Whose.
@@ -142,19 +148,18 @@ class LedgerJobs:
         Raises:
             InputError: The model of the settings cannot be made.
         """
-        from memoriale.adapters.extraction.handlers import known_handlers
-        from memoriale.adapters.library.stores.job_handlers import handlers
-
         services = self._allowed(tenant, "jobs.run")
-        try:
-            model = self._model()
-        except InputError as error:
-            if error.code != "no_model":
-                raise
-            done = handlers(self._memory)
-        else:
-            done = known_handlers(self._memory, lambda: model)
-        return lambda: [_record(job) for job in services.jobs.run_due(done, limit=1)]
+        able = self._able(services)
+        if able.missing is not None and able.missing.code != NO_MODEL:
+            raise able.missing
+
+        def work() -> list[JobRecord]:
+            done = [_record(job) for job in services.jobs.run_due(able.handlers, limit=1)]
+            if not done:
+                able.require_nothing_left(done)
+            return done
+
+        return work
 
     def list(self, *, tenant: str, status: str | None = None, limit: int = 50) -> list[JobRecord]:
         """
@@ -171,10 +176,58 @@ class LedgerJobs:
         wanted = None if chosen is None else JobStatus(chosen)
         return [_record(job) for job in services.jobs.newest(limit=limit, status=wanted)]
 
+    def _able(self, services: Tenant) -> "_Able":
+        from memoriale.adapters.extraction.handlers import able_handlers, known_handlers
+
+        handlers, missing = able_handlers(self._memory, self._model)
+        needy = {*known_handlers(self._memory, self._model)} - {*handlers}
+        return _Able(services.jobs, handlers, missing, frozenset(needy))
+
     def _allowed(self, tenant: str, command: str) -> Tenant:
         services = self._tenant(tenant)
         services.gate.allow(self._principal(tenant), command, Right.OPERATE)
         return services
+
+
+class NoModelError(UnavailableError):
+    """
+    Jobs that need a language model cannot be attempted here; they stay queued.
+
+    Attributes:
+        done: The jobs that were worked on before, as they stand now.
+    """
+
+    default_code = NO_MODEL
+    done: "list[JobRecord]"
+
+
+@dataclass(frozen=True, slots=True)
+class _Able:
+    """What can be done here, and which types of job cannot for want of a model."""
+
+    jobs: Jobs
+    handlers: Mapping[str, Handler]
+    missing: InputError | None
+    needy: frozenset[str]
+
+    def require_nothing_left(self, done: "list[JobRecord]") -> None:
+        """Raises ``NoModelError`` while a job is due that needs a model."""
+        if self.missing is None or not (left := self.jobs.due(self.needy)):
+            return
+        wait = (
+            "1 job waits for it and stays"
+            if len(left) == 1
+            else f"{len(left)} jobs wait for it and stay"
+        )
+        error = NoModelError(
+            f"{self.missing.message} {wait} queued.",
+            code=self.missing.code,
+            field=self.missing.field,
+            value=self.missing.value,
+            allowed=self.missing.allowed,
+        )
+        error.done = done
+        raise error from self.missing
 
 
 def _record(job: Job) -> JobRecord:

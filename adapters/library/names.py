@@ -10,6 +10,7 @@ BY_MODULE: Final[dict[str, str]] = {
     "memoriale.adapters.library.async_manager": "AsyncMemoryManager",
     "memoriale.adapters.library.asynchronous": "AsyncLedger AsyncMemory",
     "memoriale.adapters.library.episodes": "episodic_recall episodic_tree",
+    "memoriale.adapters.library.jobs": "NoModelError",
     "memoriale.adapters.library.ledger": "Ledger",
     "memoriale.adapters.library.memory": "Memory",
     "memoriale.adapters.library.opening": "open open_async",

@@ -117,7 +117,10 @@ class Runner:
         return dict(self._sealing.problems)
 
     def undone(self) -> dict[str, MemorialeError]:
-        """By tenant why the last look at its jobs failed; empty when all is well."""
+        """
+        By tenant why the last look at its jobs failed, or that jobs wait for a language model;
+        empty when all is well.
+        """
         return dict(self._jobs.problems)
 
     def __enter__(self) -> Self:

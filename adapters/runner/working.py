@@ -6,7 +6,7 @@ import threading
 import time
 from typing import Final
 
-from memoriale.adapters.library.jobs import Work
+from memoriale.adapters.library.jobs import NoModelError, Work
 from memoriale.adapters.library.ledger import Ledger
 from memoriale.domain.errors import MemorialeError
 
@@ -37,7 +37,10 @@ class JobsWorker:
         self._rests_until: dict[str, float] = {}
         self._failures: dict[str, int] = {}
         self.problems: dict[str, MemorialeError] = {}
-        """By tenant why the last look at its jobs failed; a job that fails is no such problem."""
+        """
+        By tenant why the last look at its jobs failed, or that jobs wait for a language model; a
+        job that fails is no such problem.
+        """
 
     def start(self) -> None:
         """
@@ -80,6 +83,10 @@ class JobsWorker:
             return False
         try:
             worked = self._work[tenant]()
+        except NoModelError as error:
+            # What needs none is done as soon as it comes.
+            self._say(tenant, error)
+            return False
         except MemorialeError as error:
             self._failed(tenant, error)
             return False
@@ -88,9 +95,14 @@ class JobsWorker:
         return bool(worked)
 
     def _failed(self, tenant: str, error: MemorialeError) -> None:
-        if tenant not in self.problems:
-            _log.warning("the jobs of a tenant cannot be worked on: %s", error.message)
+        self._say(tenant, error)
         failures = self._failures.get(tenant, 0)
         pause: float = min(PAUSE * 2 ** min(failures, 20), LONGEST_BACK_OFF)
-        self.problems[tenant], self._failures[tenant] = error, failures + 1
+        self._failures[tenant] = failures + 1
         self._rests_until[tenant] = time.monotonic() + pause
+
+    def _say(self, tenant: str, error: MemorialeError) -> None:
+        known = self.problems.get(tenant)
+        if known is None or known.code != error.code:
+            _log.warning("the jobs of a tenant cannot be worked on: %s", error.message)
+        self.problems[tenant] = error

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from memoriale.adapters.library.async_manager import AsyncMemoryManager
     from memoriale.adapters.library.asynchronous import AsyncLedger, AsyncMemory
     from memoriale.adapters.library.episodes import episodic_recall, episodic_tree
+    from memoriale.adapters.library.jobs import NoModelError
     from memoriale.adapters.library.ledger import Ledger
     from memoriale.adapters.library.memory import Memory
     from memoriale.adapters.library.opening import open, open_async
@@ -294,6 +295,7 @@ __all__ = [
     "NewFact",
     "NewLearning",
     "NewProcedure",
+    "NoModelError",
     "OperationCancelledError",
     "OperationError",
     "OperationScope",

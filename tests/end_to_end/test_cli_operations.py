@@ -40,6 +40,22 @@ def test_what_is_added_is_done_by_jobs_run(alice: CommandLine, said: str) -> Non
     assert {hit["memory_id"] for hit in hits} == set(done["result"]["stored"])
 
 
+def test_without_a_model_jobs_stay_queued(alice: CommandLine, said: str) -> None:
+    """``jobs run`` says which setting is missing, with code 5, however often it is asked; nothing
+    is counted as tried, and where there is a model everything is done."""
+    for _ in range(2):
+        alice("add", said, "--json")
+    for setting, value in (("none", "none"), ("no.such.module:factory", "no.such.module:factory")):
+        run = alice.under({"MEMORIALE_MODEL": setting})("jobs", "run", "--json")
+        error = run.error()
+        assert (run.code, error["field"], error["value"]) == (5, "MEMORIALE_MODEL", value)
+        assert "2 jobs" in error["message"]
+        jobs = alice("jobs", "list", "--json").json()["jobs"]
+        assert [(job["status"], job["attempts"]) for job in jobs] == [("queued", 0)] * 2
+    done = alice.under({"MEMORIALE_MODEL": SAYING})("jobs", "run", "--json").json()["jobs"]
+    assert [job["status"] for job in done] == ["completed"] * 2
+
+
 def test_an_add_is_waited_for(alice: CommandLine, tmp_path: Path) -> None:
     """With ``--wait`` it is worked on here; messages may be a line each; a repeated key gives the
     same answer."""

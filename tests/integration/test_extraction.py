@@ -13,10 +13,12 @@ from memoriale.adapters.extraction.extractors import EXTRACTORS
 from memoriale.adapters.extraction.jobs import extraction_handlers, request_extraction
 from memoriale.adapters.extraction.prompting import prompt
 from memoriale.adapters.extraction.replies import BadReplyError, read_reply
+from memoriale.adapters.library.jobs import NoModelError
 from memoriale.adapters.library.memory import Memory
 from memoriale.adapters.library.stores.facts import UserFacts
 from memoriale.adapters.library.stores.learnings import LearnedKnowledge
 from memoriale.adapters.library.stores.profile import UserProfile
+from memoriale.adapters.library.stores.summaries import Summaries
 from memoriale.domain.chat import ChatMessage, ModelReply, ToolCall
 from memoriale.domain.errors import InputError, JobEndedError, UnavailableError
 from memoriale.domain.jobs import Job
@@ -210,11 +212,24 @@ def test_several_extractions_are_one_append_and_need_a_user(alice: Memory) -> No
 
 
 def test_no_model_is_a_clear_error(alice: Memory, shared_ledger: Any) -> None:
-    """A job that needs a model where none is set fails for good and says which setting."""
-    request_extraction(alice, ["facts"], SAID)
-    (job,) = shared_ledger.jobs.run(tenant=alice.principal.tenant)
-    assert (job.status, job.error) == ("errored", "no_model")
-    assert "MEMORIALE_MODEL" in job.reason
+    """Where none is set, jobs that need one stay queued, and it is said which setting is missing;
+    what needs none is done."""
+    tenant = alice.principal.tenant
+    (job_id,) = request_extraction(alice, ["facts"], SAID)
+    for _ in range(2):
+        with pytest.raises(NoModelError, match="MEMORIALE_MODEL") as error:
+            shared_ledger.jobs.run(tenant=tenant)
+        assert (error.value.code, error.value.field) == ("no_model", "MEMORIALE_MODEL")
+        assert (error.value.exit_code, error.value.done) == (5, [])
+    job = shared_ledger.jobs.get(job_id, tenant=tenant)
+    assert (job.status, job.attempts) == ("queued", 0)
+    session = alice.sessions.get_or_create_session("s-1")
+    needs_none = Summaries(alice).request_summary(session.session_id, SAID)
+    with pytest.raises(NoModelError) as error:
+        shared_ledger.jobs.run(tenant=tenant)
+    assert [(one.id, one.status) for one in error.value.done] == [(needs_none, "completed")]
+    shared_ledger.jobs.cancel(job_id, tenant=tenant)
+    assert shared_ledger.jobs.run(tenant=tenant) == []
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,9 @@ import pytest
 
 from memoriale.adapters.language_models.factory import make_model
 from memoriale.adapters.library.ledger import Ledger
+from memoriale.adapters.library.operations.accepting import accept
 from memoriale.adapters.library.operations.agent_memory import AgentMemory
+from memoriale.adapters.library.operations.making import agent_memory
 from memoriale.domain.errors import InputError, OperationError, UnavailableError
 from memoriale.domain.operations.states import OperationStatus
 from tests.fixtures.embedded import eventually
@@ -128,12 +130,23 @@ def test_a_refused_key_says_so_and_nobodys_key_is_told(
 
 def test_without_a_model_an_add_is_an_error(remembering: Make, shared_ledger: Ledger) -> None:
     """It says which setting names one; the messages are kept."""
-    from memoriale.adapters.library.operations.making import agent_memory
-
     tenant = remembering().inner.tenant
     with agent_memory(shared_ledger, tenant=tenant) as memory:
         error = failed(memory, "x")
     assert "MEMORIALE_MODEL" in error.message
+
+
+def test_a_memory_without_a_model_leaves_what_others_accepted(
+    remembering: Make, shared_ledger: Ledger, tenant: str
+) -> None:
+    """It would only fail there; a memory with a model finishes it."""
+    accepted = accept(shared_ledger.memory(tenant=tenant, user="alice"), said("tea"))
+    with agent_memory(shared_ledger, tenant=tenant) as memory:
+        failed(memory, "its own")
+        job = shared_ledger.jobs.get(accepted.job, tenant=tenant)
+        assert (job.status, job.attempts) == ("queued", 0)
+    again = remembering()
+    assert eventually(lambda: contents(again) == ["tea"])
 
 
 Bad = Callable[[str], Any]

@@ -17,6 +17,7 @@ from memoriale.adapters.extraction.jobs import request_extraction
 from memoriale.adapters.library.ledger import Ledger
 from memoriale.adapters.library.memory import Memory
 from memoriale.adapters.library.stores.facts import UserFacts
+from memoriale.adapters.library.stores.summaries import Summaries
 from memoriale.adapters.runner.runner import Runner
 from memoriale.domain.chat import ChatMessage
 from memoriale.domain.errors import InputError, MissingRightError, UnavailableError
@@ -83,13 +84,24 @@ def test_a_runner_works_on_jobs(opened: Open, shared_url: str, tenant: str) -> N
 
 
 def test_a_runner_without_a_model_leaves_what_needs_one(
-    shared_ledger: Ledger, alice: Memory, tenant: str
+    opened: Open, shared_ledger: Ledger, alice: Memory, tenant: str
 ) -> None:
-    """It would only fail; somebody who has a model does it."""
+    """It would only fail. The runner says so, does what needs none, and is well again when
+    somebody who has a model has done it."""
     (job_id,) = request_extraction(alice, ["facts"], SAID)
-    work = shared_ledger.jobs.worker(tenant=tenant)
-    assert work() == []
-    assert status(shared_ledger, tenant, job_id) == JobStatus.QUEUED
+    with Runner(shared_ledger, tenants=[tenant], views=["stats"], seal=False) as runner:
+        assert eventually(lambda: tenant in runner.undone())
+        problem = runner.undone()[tenant]
+        assert (problem.code, problem.field) == ("no_model", "MEMORIALE_MODEL")
+        session = alice.sessions.get_or_create_session("s-1")
+        needs_none = Summaries(alice).request_summary(session.session_id, SAID)
+        assert needs_none is not None
+        assert eventually(partial(is_done, shared_ledger, tenant, needs_none))
+        assert status(shared_ledger, tenant, job_id) == JobStatus.QUEUED
+        with opened(model=SILENT) as other:
+            other.jobs.run(tenant=tenant)
+        assert eventually(lambda: runner.undone() == {})
+    assert status(shared_ledger, tenant, job_id) == JobStatus.COMPLETED
 
 
 def test_a_runner_says_at_once_that_it_cannot_work(opened: Open, tenant: str) -> None:

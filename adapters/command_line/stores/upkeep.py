@@ -177,17 +177,28 @@ def jobs_run(
     limit: Annotated[int | None, Option(help="How many at most.")] = None,
 ) -> None:
     """
-    Work on the jobs that are due. Exit code 5 when one of them failed.
+    Work on the jobs that are due.
+
+    Exit code 5 when one of them failed, or when jobs wait for a language model and MEMORIALE_MODEL
+    names none: those stay queued.
 
     Right: operate.
     """
-    run = Invocation(common)
+    from memoriale.adapters.library.jobs import NoModelError
+
+    run, left = Invocation(common), None
     with run.ledger() as ledger:
-        done = ledger.jobs.run(tenant=run.tenant(tenant), limit=limit)
+        try:
+            done = ledger.jobs.run(tenant=run.tenant(tenant), limit=limit)
+        except NoModelError as error:
+            done, left = error.done, error
     values = [job.as_dict() for job in done]
     rows = [[v["id"], v["type"], v["status"], v["error"]] for v in values]
     columns = ["id", "type", "status", "error"]
-    run.output.result({"jobs": values}, lambda page: page.table(columns, rows))
+    if done or left is None:
+        run.output.result({"jobs": values}, lambda page: page.table(columns, rows))
+    if left is not None:
+        raise left
     if any(job.error and job.status != "completed" for job in done):
         raise Exit(5)
 

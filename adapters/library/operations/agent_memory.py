@@ -129,7 +129,7 @@ class AgentMemory:
         relating = graph.model
         if relating is not None:
             handlers |= relating_handlers(self._acting, lambda: relating, graph.own)
-        self._worker = Worker(self._services.jobs, handlers)
+        self._worker = Worker(self._services.jobs, handlers, self._can_take_up)
         self._worker.start()
 
     @property
@@ -336,6 +336,15 @@ class AgentMemory:
     def _language_model(self) -> ModelProvider:
         settings = self._ledger.settings
         return self._model or make_model(settings.model, settings.openai_endpoint)
+
+    def _can_take_up(self, type_: str) -> bool:
+        """Whether what others accepted is done here, and would not fail for want of a model."""
+        if type_ == self._add_job and self._model is None:
+            try:
+                self._language_model()
+            except InputError:
+                return False
+        return True
 
     def _cancel(self, job_id: UUID) -> tuple[Job, bool]:
         principal = Principal(tenant=self._tenant, rights=self._ledger.rights)

@@ -1,7 +1,7 @@
 """The thread that works on the adds of one memory, one after the other."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from threading import Event, Lock, Thread, current_thread
 from typing import Final
 from uuid import UUID
@@ -28,16 +28,21 @@ class Worker:
     Args:
         jobs: The tenant's.
         handlers: What to do by type of job.
+        takes_up: Whether jobs of a type are done that were open already.
     """
 
-    def __init__(self, jobs: Jobs, handlers: Mapping[str, Handler]) -> None:
+    def __init__(
+        self, jobs: Jobs, handlers: Mapping[str, Handler], takes_up: Callable[[str], bool]
+    ) -> None:
         self._jobs, self._handlers = jobs, handlers
         self._lock = Lock()
         self._wakeup, self._stop = Event(), Event()
         # Several of one job: an add that was repeated with its idempotency key.
         self._handles: dict[UUID, list[AgentMemoryAddOperation]] = {}
         self._ended: dict[UUID, Event] = {}
-        self._mine = {job.id for job in jobs.open() if job.type in handlers}
+        left = [job for job in jobs.open() if job.type in handlers]
+        taken = {type_ for type_ in {job.type for job in left} if takes_up(type_)}
+        self._mine = {job.id for job in left if job.type in taken}
         self._thread: Thread | None = None
 
     def start(self) -> None:

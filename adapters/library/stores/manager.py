@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from memoriale.adapters.extraction.graphs import GRAPH
-from memoriale.adapters.extraction.handlers import known_handlers
+from memoriale.adapters.extraction.handlers import able_handlers
 from memoriale.adapters.extraction.jobs import OWN_GRAPH, request_extraction
 from memoriale.adapters.language_models.factory import make_model
 from memoriale.adapters.library.memory import Memory
@@ -79,7 +79,7 @@ class MemoryManager(Keeping):
         self._model = self.config.model
         self._background = Background(
             lambda: self.storage.services.jobs,
-            lambda: known_handlers(self._handle, self._language_model, self.own_graph()),
+            lambda: able_handlers(self._handle, self._language_model, self.own_graph())[0],
             self._concerns,
             self._ended,
         )
