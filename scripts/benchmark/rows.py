@@ -21,6 +21,7 @@ from operations import add_recall
 from resources import fork_100k, working_set
 from stage import OWNERS, TENANT, Stage, median_ms, peak_mib, result, seconds, sentence
 from stores import stores
+from subscriptions import subscribe, subscribe_wake
 
 from memoriale.adapters.proving.receipts import check, prove
 from memoriale.adapters.runner.runner import Runner
@@ -260,6 +261,8 @@ ROWS: dict[str, Row] = {
     "fork-100k": fork_100k,
     "add-recall": add_recall,
     "episodic": episodic,
+    "subscribe": subscribe,
+    "subscribe-wake": subscribe_wake,
     "verify": verify,
     "sealing": sealing,
     "append-sealed": append_sealed,
