@@ -203,6 +203,30 @@ def test_an_idempotency_key_does_nothing_twice(remembering: Make) -> None:
     assert model.calls == 3
 
 
+def test_reading_an_item_changes_nothing(remembering: Make) -> None:
+    """However often it is found and listed: no event, no count, no other score."""
+    memory = remembering()
+    memory.add(said("Alice drinks tea"), ALICE).result(30)
+    log = memory.inner.ledger.tenant(memory.inner.tenant).log
+    head, first = log.head(), memory.search("tea", ALICE).result(30)
+    for _ in range(3):
+        assert memory.search("tea", ALICE).result(30) == first
+        assert memory.get_all(ALICE) == [first[0].node]
+    assert log.head() == head
+    assert first[0].score == max(hit.score for hit in first)
+
+
+def test_a_memory_says_what_it_is_made_of(
+    remembering: Make, shared_ledger: Ledger, tenant: str
+) -> None:
+    """The ledger, whose tenant, where it tells events, and the bridge where there is one."""
+    alone, shared = remembering(), remembering(shared={})
+    assert (alone.inner.ledger, alone.inner.tenant) == (shared_ledger, tenant)
+    assert alone.inner.events is alone.events
+    assert alone.inner.shared is None
+    assert shared.inner.shared is not None
+
+
 def test_an_item_is_updated_and_ended(
     remembering: Make, shared_ledger: Ledger, tenant: str
 ) -> None:

@@ -13,6 +13,7 @@ from memoriale.adapters.library.stores.manager import MemoryManager
 from memoriale.domain.chat import ChatMessage, ModelReply
 from memoriale.domain.errors import InputError, UnavailableError
 from memoriale.domain.jobs import Job
+from memoriale.domain.keys import Subject
 from tests.fixtures.embedded import eventually
 
 EVERYTHING = {
@@ -126,6 +127,24 @@ def test_a_run_is_extracted_into_every_store_and_told_in_the_next_prompt(manager
     assert text.startswith("<memory>")
     assert "memory.extract" in bus.names()
     assert one.build_context("s-1", "bob", "cost centre", "clerk") == ""
+
+
+def test_what_is_extracted_is_recorded_in_its_session(manager: Make, tenant: str) -> None:
+    """The session that the words were said in is that of the job and of what it stores."""
+    one = manager(model=Model())
+    one.get_or_create_session("s-7", "alice")
+    jobs = one.after_run("s-7", "alice", SAID)
+    services = one.storage.services
+    assert {services.jobs.get(job).principal["session"] for job in jobs} == {"s-7"}
+    assert one.await_extractions() == []
+    facts = one.get_user_facts()
+    assert facts is not None
+    (fact,) = facts.get_active_facts("alice")
+    told = services.log.reader.last(50)
+    made = [r.columns for r in told if str(r.columns.memory_id) == str(fact.id)]
+    session = services.log.identities.find(Subject("session", "s-7"))
+    assert session is not None
+    assert {columns.principal_session for columns in made} == {session.pseudonym}
 
 
 def test_a_failing_model_loses_nothing_and_is_told(manager: Make) -> None:

@@ -262,7 +262,8 @@ class AgentMemory:
         Ends an item as ``forgotten``; history keeps it, and only ``erase`` destroys.
 
         Returns:
-            Whether there was one.
+            Whether there was one; False for an unknown id, where ``update``, which answers
+            nothing, raises. Both are as in reference system B.
         """
         memory, state = self._one(id)
         if state is None:
