@@ -16,10 +16,10 @@ from memoriale.projections.recall.filters import (
     any_of,
     override_condition,
     query_condition,
-    uuid_literal,
     visible_condition,
 )
 from memoriale.projections.recall.order import best_places, composite
+from memoriale.projections.recall.partition import Partition
 from memoriale.projections.recall.query import Explanation, Hit, RecallQuery
 from memoriale.projections.recall.ranking import (
     WEIGHTS,
@@ -31,7 +31,7 @@ from memoriale.projections.recall.ranking import (
     understood,
 )
 from memoriale.projections.recall.shelf import READ, Shelf
-from memoriale.projections.recall.sight import partitions, visible
+from memoriale.projections.recall.sight import owned, partitions, visible
 from memoriale.projections.recall.view import RecallView
 from memoriale.projections.recall.words import words
 
@@ -156,13 +156,13 @@ def visible_pool(
     return pooled(chosen)
 
 
-def _partitions(query: RecallQuery, lines: Sequence[ScopedLine]) -> list[str]:
+def _partitions(query: RecallQuery, lines: Sequence[ScopedLine]) -> list[Partition]:
     """The partitions that can hold what is asked for; that of the one owner, if any, first."""
     found = [*dict.fromkeys(p for _, scope in lines for p in partitions(scope))]
     return sorted(found, key=lambda partition: partition != _own(query))
 
 
-def _is_of_one_owner(query: RecallQuery, partition: str, shelf: Shelf) -> bool:
+def _is_of_one_owner(query: RecallQuery, partition: Partition, shelf: Shelf) -> bool:
     """
     Whether a partition holds all that is asked for. It does not where a session is the owner:
     what was recorded there for others may be visible for another reason.
@@ -171,8 +171,8 @@ def _is_of_one_owner(query: RecallQuery, partition: str, shelf: Shelf) -> bool:
     return partition == _own(query) and not sessions.any()
 
 
-def _own(query: RecallQuery) -> str | None:
-    return None if query.owner is None else f"owner = {uuid_literal(query.owner)}"
+def _own(query: RecallQuery) -> Partition | None:
+    return None if query.owner is None else owned(query.owner)
 
 
 def _proposed(view: RecallView, query: RecallQuery, lines: Sequence[ScopedLine]) -> Pool:

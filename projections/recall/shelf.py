@@ -87,6 +87,8 @@ class Shelf:
         """
         import numpy
 
+        if not len(table):
+            return
         table = table.sort_by("key")
         keys, known = table["key"].to_numpy(), self.array("key")
         places = numpy.searchsorted(known, keys)

@@ -5,6 +5,8 @@ from itertools import pairwise
 from threading import RLock
 from typing import Final
 
+from memoriale.projections.recall.partition import Partition
+from memoriale.projections.recall.recent import Recent
 from memoriale.projections.recall.scratch import LEAST_BYTES, Scratch
 from memoriale.projections.recall.shelf import READ, Shelf
 from memoriale.projections.recall.table import VersionTable
@@ -46,17 +48,19 @@ class Shelves:
         self._rows_at_once = rows_at_once
         self.held = RLock()
         """Held by whoever reads a shelf: another question may bring it up to date."""
-        self._kept: OrderedDict[str, Shelf] = OrderedDict()
-        self._sizes: dict[str, int] = {}
+        self.recent = Recent()
+        """What was posted last, as far as it is known without reading the table."""
+        self._kept: OrderedDict[Partition, Shelf] = OrderedDict()
+        self._sizes: dict[Partition, int] = {}
         """Memory that each kept one took when it last grew: to ask it costs more than to answer."""
-        self._too_large: set[str] = set()
+        self._too_large: set[Partition] = set()
 
-    def get(self, partition: str, position: int, *, whole: bool) -> Shelf | None:
+    def get(self, partition: Partition, position: int, *, whole: bool) -> Shelf | None:
         """
         The shelf of a partition, up to date with a position of the view.
 
         Args:
-            partition: Condition that selects its rows.
+            partition: Which one.
             position: What it must have seen at least.
             whole: Make it however large it is; without, None when it takes more memory than
                 all shelves may.
@@ -87,12 +91,17 @@ class Shelves:
             self._kept.clear()
             self._sizes.clear()
             self._too_large.clear()
+            self.recent.clear()
 
     def _catch_up(
-        self, shelf: Shelf, partition: str, position: int, most_bytes: int | None
+        self, shelf: Shelf, partition: Partition, position: int, most_bytes: int | None
     ) -> None:
         """Puts what changed since the shelf's position, piece by piece in key order."""
-        changed = f"({partition}) AND key >= 0 AND seq >= {shelf.position}"
+        recent = self.recent.between(shelf.position, position)
+        if recent is not None:
+            shelf.put(partition.rows(recent))
+            return
+        changed = f"({partition.where}) AND key >= 0 AND seq >= {shelf.position}"
         if self._are_few(shelf, partition, position):
             shelf.put(self._table.read(changed, READ))
             return
@@ -104,10 +113,10 @@ class Shelves:
             if most_bytes is not None and shelf.nbytes > most_bytes:
                 return
 
-    def _are_few(self, shelf: Shelf, partition: str, position: int) -> bool:
+    def _are_few(self, shelf: Shelf, partition: Partition, position: int) -> bool:
         if position - shelf.position <= self._rows_at_once:
             return True
-        return not shelf.position and self._table.count(partition) <= self._rows_at_once
+        return not shelf.position and self._table.count(partition.where) <= self._rows_at_once
 
     def _shrink(self) -> None:
         while len(self._kept) > 1 and sum(self._sizes.values()) > self._most_bytes:

@@ -1,46 +1,56 @@
 """What a question may see of a shelf: the filters of ``filters`` on arrays instead of in SQL."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from memoriale.domain.access import AccessScope
 from memoriale.domain.branches import Line
 from memoriale.domain.memory import Status
-from memoriale.projections.recall.filters import one_of, recalled_kinds, uuid_literal
+from memoriale.projections.recall.filters import recalled_kinds
+from memoriale.projections.recall.partition import Partition
 from memoriale.projections.recall.query import RecallQuery
 from memoriale.projections.recall.shelf import Shelf, moment
 
-EVERYTHING = "TRUE"
+EVERYTHING: Final = Partition()
 
 
-def partitions(scope: AccessScope) -> list[str]:
+def partitions(scope: AccessScope) -> list[Partition]:
     """
-    Conditions that select, each by one indexed column, all rows that a scope may see; a row may
+    Partitions that hold, each by one indexed column, all rows that a scope may see; a row may
     be in several.
     """
     if scope.everything:
         return [EVERYTHING]
-    found = [f"owner = {uuid_literal(owner)}" for owner in sorted(scope.owners)]
-    found.append(f"visibility = '{scope.shared.value}'")
-    for name, value in (("user", scope.user), ("agent", scope.agent)):
-        if value is not None:
-            found.append(f"visibility = '{name}' AND principal_{name} = {uuid_literal(value)}")
+    found = [owned(owner) for owner in sorted(scope.owners)]
+    found.append(Partition.of(visibility=scope.shared.value))
+    if scope.user is not None:
+        found.append(Partition.of(visibility="user", principal_user=scope.user.hex))
+    if scope.agent is not None:
+        found.append(Partition.of(visibility="agent", principal_agent=scope.agent.hex))
     if scope.teams:
-        teams = one_of("principal_team", sorted(uuid_literal(team) for team in scope.teams))
-        found.append(f"visibility = 'team' AND {teams}")
+        teams = tuple(sorted(team.hex for team in scope.teams))
+        found.append(Partition((("visibility", ("team",)), ("principal_team", teams))))
     return found
 
 
+def owned(owner: UUID) -> Partition:
+    """The rows of an owner."""
+    return Partition.of(owner=owner.hex)
+
+
 def visible(
-    shelf: Shelf, partition: str, query: RecallQuery, lines: Sequence[tuple[Line, AccessScope]]
+    shelf: Shelf,
+    partition: Partition,
+    query: RecallQuery,
+    lines: Sequence[tuple[Line, AccessScope]],
 ) -> Any:
     """
     Which rows of a shelf a question may find, as a mask.
 
     Args:
         shelf: The rows of a partition.
-        partition: Its condition: it tells whose rows they are.
+        partition: Which one: it tells whose rows they are.
         query: The question's filters.
         lines: The lineage, nearest first, each line with its limit and scope.
     """
@@ -61,9 +71,9 @@ def visible(
     return seen & _wanted(shelf, query)
 
 
-def _own(shelf: Shelf, partition: str, user: UUID | None) -> Any:
+def _own(shelf: Shelf, partition: Partition, user: UUID | None) -> Any:
     """A session's memories that were recorded for a user are not another's."""
-    if not partition.startswith("owner"):
+    if not any(column == "owner" for column, _ in partition.among):
         return True
     recorded_for = shelf.array("principal_user")
     mine = shelf.code("principal_user", None if user is None else user.hex)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from memoriale.domain.errors import CorruptViewError, ForkedHandleError
 from memoriale.projections.recall.lance_errors import lance_errors, once_more
@@ -35,6 +35,23 @@ _MOST_UNINDEXED_MEANWHILE: Final = 100_000
 """In the middle of a long posting: each merge reads through what is not indexed."""
 _KEPT: Final = timedelta(minutes=10)
 """How long files of earlier versions stay for readers that have them open."""
+_MOST_VERSIONS: Final = 2**64 - 1
+"""LanceDB names the file of a version by what is left to it, so that the newest comes first."""
+
+
+class Merged(NamedTuple):
+    """
+    What a merge did.
+
+    Args:
+        rows: What it was given, as an Arrow table.
+        commit: Name of its commit, as ``VersionTable.commits`` tells it.
+        changed: How many of them it inserted or put in the place of older ones.
+    """
+
+    rows: Any
+    commit: str
+    changed: int
 
 
 class VersionTable:
@@ -152,7 +169,7 @@ class VersionTable:
         width: int,
         *,
         again: bool = False,
-    ) -> None:
+    ) -> "Merged":
         """
         Inserts rows and replaces those of the same key that are older, in one commit.
 
@@ -170,7 +187,10 @@ class VersionTable:
         with lance_errors(self.folder):
             merge = self._table.merge_insert("key")
             merge = merge.when_matched_update_all(where=older)
-            merge.when_not_matched_insert_all().execute(data, on_bad_vectors="null")
+            merge.when_not_matched_insert_all()
+            done = merge.execute(data, on_bad_vectors="null")
+        changed = done.num_inserted_rows + done.num_updated_rows
+        return Merged(data, f"{_MOST_VERSIONS - done.version}.manifest", changed)
 
     def compact(self, *, more_to_come: bool) -> bool:
         """

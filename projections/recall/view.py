@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from memoriale.domain.errors import ConflictError, CorruptViewError, UnavailableError
 from memoriale.domain.events import RecordedEvent
@@ -20,7 +20,7 @@ from memoriale.projections.recall.schema import (
     VECTOR,
 )
 from memoriale.projections.recall.shelves import Shelves
-from memoriale.projections.recall.table import VersionTable, sentinel
+from memoriale.projections.recall.table import Merged, VersionTable, sentinel
 from memoriale.projections.recall.versions import Passage, Version, passage_texts, version_of
 from memoriale.projections.view import Batch, Digest
 
@@ -32,6 +32,21 @@ _LARGE_BATCH: Final = 500
 _IDS_AT_ONCE: Final = 1_000
 _FILLED_AT_ONCE: Final = 256
 _KEYS_AT_ONCE: Final = 4_096
+
+
+class _Standing(NamedTuple):
+    """
+    Where a view stands.
+
+    Args:
+        commits: The names of its table's commits, which tell whether anybody wrote since.
+        position: How many events it has applied.
+        lacking: Whether rows wait for vectors.
+    """
+
+    commits: frozenset[str]
+    position: int
+    lacking: bool
 
 
 class RecallView:
@@ -52,11 +67,7 @@ class RecallView:
         self.table = table
         self.embedder = embedder
         self.shelves = Shelves(table, embedder.width)
-        self.reached = 0
-        """A position that the view has reached for certain; it may stand further on."""
-        self.lacking = False
-        """Whether rows waited for vectors when the position was last read; see ``fill``."""
-        self._commits: frozenset[str] = frozenset()
+        self._known = _Standing(frozenset(), 0, lacking=False)
 
     @classmethod
     def create(cls, folder: Path, embedder: Embedder) -> "RecallView":
@@ -96,16 +107,12 @@ class RecallView:
 
     def position(self) -> int:
         """How many events it has applied."""
-        # The names come first: whoever commits in between makes them others next time.
-        commits = self.table.commits()
-        if commits != self._commits:
-            sentinel = self.table.sentinel()
-            if self.lacking:
-                # Somebody may have filled rows that a shelf holds without their vectors.
-                self.shelves.clear()
-            self.reached, self.lacking = int(sentinel["seq"]), sentinel["status"] == LACKING
-            self._commits = commits
-        return self.reached
+        return self._standing().position
+
+    @property
+    def lacking(self) -> bool:
+        """Whether rows waited for vectors when the position was last read; see ``fill``."""
+        return self._known.lacking
 
     def apply(self, batch: Batch, expected_position: int) -> None:
         """
@@ -188,8 +195,22 @@ class RecallView:
         self.shelves.clear()
         self.table.close()
 
+    def _standing(self) -> "_Standing":
+        # The names come first: whoever commits in between makes them others next time.
+        commits, known = self.table.commits(), self._known
+        if commits != known.commits:
+            sentinel = self.table.sentinel()
+            if known.lacking:
+                # Somebody may have filled rows that a shelf holds without their vectors.
+                self.shelves.clear()
+            lacking = sentinel["status"] == LACKING
+            # At once: another thread may be here, too.
+            self._known = known = _Standing(commits, int(sentinel["seq"]), lacking=lacking)
+        return known
+
     def _post(self, batch: Batch, events: Sequence[RecordedEvent], expected_position: int) -> None:
-        position = self.position()
+        before = self._standing()
+        position = before.position
         if not position == expected_position == batch.position:
             raise ConflictError(
                 f"the recall view stands at {position}; the batch begins at {batch.position} and "
@@ -202,9 +223,24 @@ class RecallView:
         for recorded in events:
             posting.post(recorded)
         changed = list(posting.changed.values())
-        lacking = not self._embed(changed) or self.lacking
+        lacking = not self._embed(changed) or before.lacking
         head = sentinel(batch.end, self.embedder.model, lacking=lacking)
-        self._merge(changed, head)
+        merged = self._merge(changed, head)
+        after = _Standing(self.table.commits(), batch.end, lacking=lacking)
+        self._remember(merged, before, after)
+
+    def _remember(self, merged: Merged, before: "_Standing", after: "_Standing") -> None:
+        """
+        Spares the next read of the table, which would tell what was just written. Only if
+        nothing but that was written: whoever else commits leaves a name of a commit, too.
+        """
+        alone = after.commits == before.commits | {merged.commit}
+        if not alone or merged.changed != len(merged.rows):
+            return
+        if after.position - before.position < _LARGE_BATCH:
+            versions = merged.rows.slice(1)
+            self.shelves.recent.add(before.position, after.position, versions)
+        self._known = after
 
     def _versions(self, events: Sequence[RecordedEvent]) -> dict[int, Version]:
         needed = sorted(memory_id.hex for memory_id in memories_needed(events))
@@ -260,10 +296,10 @@ class RecallView:
 
     def _merge(
         self, versions: Sequence[Version], *head: dict[str, Any], again: bool = False
-    ) -> None:
+    ) -> Merged:
         rows = [*head, *(version.row() for version in versions)]
         vectors = [*(None for _ in head), *(version.passage.vector for version in versions)]
-        self.table.merge(rows, vectors, self.embedder.width, again=again)
+        return self.table.merge(rows, vectors, self.embedder.width, again=again)
 
 
 def vector_rows(table: Any) -> list[Any]:

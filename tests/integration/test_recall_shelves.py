@@ -15,7 +15,7 @@ from memoriale.domain.branches import NO_LIMIT
 from memoriale.projections.recall.order import best_places
 from memoriale.projections.recall.shelf import READ
 from memoriale.projections.recall.shelves import Shelves
-from memoriale.projections.recall.sight import partitions
+from memoriale.projections.recall.sight import owned, partitions
 from memoriale.projections.recall.view import RecallView
 from tests.fixtures.events import BOB, History
 from tests.fixtures.plain_ranking import plain_scores
@@ -101,7 +101,7 @@ def crowd(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Reca
 
 def visible(view: RecallView, history: History, branch: UUID, as_of: int) -> list[dict[str, Any]]:
     """Alice's current rows of a lineage, chosen one by one."""
-    rows = view.table.read(MINE_ALONE, READ).to_pylist()
+    rows = view.table.read(MINE_ALONE.where, READ).to_pylist()
     chosen, hidden = list[dict[str, Any]](), set[str]()
     for line in history.lineage(branch, min(as_of, history.head() - 1)):
         here = [
@@ -160,7 +160,7 @@ def test_partitions_used_longest_ago_go_first(tmp_path: Path) -> None:
         if number < 3:
             history.remembered(f"boat {number}")
     view = posted(tmp_path, history)
-    bobs = f"owner = '{BOB.hex}'"
+    bobs = owned(BOB)
     both = Shelves(view.table, view.embedder.width)
     sizes = [both.get(p, view.position(), whole=False) for p in (MINE_ALONE, bobs)]
     large = max(shelf.nbytes for shelf in sizes if shelf is not None)

@@ -1,0 +1,215 @@
+"""What a process posted itself is recalled without reading the table, unless others wrote."""
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+from uuid import UUID
+
+import pytest
+
+from memoriale.adapters.embeddings.hashing import HashEmbedder
+from memoriale.domain.access import AccessScope
+from memoriale.domain.branches import NO_LIMIT
+from memoriale.domain.errors import UnavailableError
+from memoriale.projections.allowance import Allowance, allowing
+from memoriale.projections.recall.recent import Recent
+from memoriale.projections.recall.sight import partitions
+from memoriale.projections.recall.view import RecallView
+from tests.fixtures.events import ALICE, BOB, CAROL, History
+from tests.integration.test_recall_search import ask, contents
+from tests.integration.test_recall_shelves import QUESTIONS, grow, text
+from tests.integration.test_recall_view import post, posted
+
+SEED: Final = 2024
+TEAMS: Final = (UUID(int=81), UUID(int=82), UUID(int=83))
+
+
+class Meanwhile(HashEmbedder):
+    """While it embeds, and so between a look at the table and a commit, ``act`` runs once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.act: Callable[[], object] | None = None
+
+    def embed_passages(self, texts: Sequence[str]) -> Any:
+        act, self.act = self.act, None
+        if act is not None:
+            act()
+        return super().embed_passages(texts)
+
+
+class Unreachable(HashEmbedder):
+    """Embeds questions, and no passages."""
+
+    def embed_passages(self, texts: Sequence[str]) -> Any:
+        raise UnavailableError("it is away", code="embedder_failed")
+
+    def embed_query(self, text: str) -> Any:
+        return HashEmbedder().embed_query(text)
+
+
+@contextmanager
+def reads(view: RecallView, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """The conditions with which a view reads its table in the block."""
+    asked = list[str]()
+    read = view.table.read
+
+    def told(where: str, columns: Sequence[str]) -> Any:
+        asked.append(where)
+        return read(where, columns)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(view.table, "read", told)
+        yield asked
+
+
+@pytest.fixture
+def history() -> History:
+    """One note of Alice."""
+    history = History()
+    history.remembered("a kite")
+    return history
+
+
+def test_what_was_just_posted_is_not_read(
+    tmp_path: Path, history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From a posting to its recall the table is not read at all, and the answer has its rows."""
+    view = posted(tmp_path, history)
+    ask(view, history, "kite")
+    note = history.remembered("a boat")
+    history.corrected(note, "a lake")
+    with reads(view, monkeypatch) as asked:
+        post(view, history, 1)
+        assert sorted(contents(ask(view, history, "lake kite"))) == ["a kite", "a lake"]
+    assert [where for where in asked if "seq >=" in where or "key = -1" in where] == []
+
+
+def test_what_another_posted_in_between_is_read(
+    tmp_path: Path, history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When another process posted before one's own posting, the table is read."""
+    view = posted(tmp_path, history)
+    ask(view, history, "kite")
+    other = RecallView.open(tmp_path, HashEmbedder())
+    history.remembered("a boat")
+    post(other, history)
+    history.remembered("a lake")
+    with reads(view, monkeypatch) as asked:
+        post(view, history)
+        assert sorted(contents(ask(view, history, "lake boat"))) == ["a boat", "a lake"]
+    assert any("seq >= 1" in where for where in asked)
+
+
+@pytest.mark.parametrize("further", [0, 2])
+def test_a_commit_during_ones_own_is_seen(
+    tmp_path: Path, history: History, further: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When another process commits between one's look at the table and one's own commit, the
+    position and the rows are those of the table, whether it went further or as far."""
+    embedder = Meanwhile()
+    view = RecallView.create(tmp_path, embedder)
+    post(view, history)
+    ask(view, history, "kite")
+    other = RecallView.open(tmp_path, HashEmbedder())
+    history.remembered("a boat")
+    for number in range(further):
+        history.remembered(f"a lake {number}")
+    embedder.act = lambda: post(other, history)
+    with reads(view, monkeypatch) as asked:
+        view.apply(history.batch(1, 2), 1)
+        assert view.position() == history.head()
+        assert len(ask(view, history, "boat lake")) == 1 + further
+    assert any("seq >= 1" in where for where in asked)
+
+
+def test_files_joined_during_ones_own_commit_are_noticed(
+    tmp_path: Path, history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever else is committed meanwhile, even without a change of a row, the table is read."""
+    embedder = Meanwhile()
+    view = RecallView.create(tmp_path, embedder)
+    post(view, history, 1)
+    other = RecallView.open(tmp_path, HashEmbedder())
+    ask(view, history, "kite")
+    history.remembered("a boat")
+    embedder.act = other.table.optimize
+    with reads(view, monkeypatch) as asked:
+        post(view, history)
+        assert contents(ask(view, history, "boat")) == ["a boat"]
+    assert any("seq >= 1" in where for where in asked)
+
+
+def test_vectors_that_another_filled_in_are_seen(tmp_path: Path, history: History) -> None:
+    """Rows that a process posted without vectors are found by vector once another process has
+    made up for them."""
+    posted(tmp_path, history).close()
+    view = RecallView.open(tmp_path, Unreachable())
+    ask(view, history, "kite")
+    history.remembered("a boat on the lake")
+    with allowing(Allowance(1.0, optional=True)):
+        post(view, history)
+    assert view.lacking
+    assert ask(view, history, "boat on the lake", keyword_leg=False) == []
+    RecallView.open(tmp_path, HashEmbedder()).fill()
+    found = ask(view, history, "boat on the lake", keyword_leg=False)
+    assert contents(found)[:1] == ["a boat on the lake"]
+    assert not view.lacking
+
+
+@pytest.mark.parametrize("recent", [Recent(), Recent(most_pieces=2), Recent(most_bytes=0)])
+def test_answers_are_those_of_a_view_that_reads_its_table(tmp_path: Path, recent: Recent) -> None:
+    """However many postings lie between two questions, and however much of them is kept, answers
+    on any branch as of any point are those of a view that reads the table afresh."""
+    history, chance = History(), random.Random(SEED)
+    branches = [history.main]
+    view = posted(tmp_path, history)
+    view.shelves.recent = recent
+    for name in ("b1", "b2", None):
+        for _ in range(5):
+            for _ in range(chance.randrange(1, 5)):
+                grow(history, chance, branches, chance.randrange(1, 4))
+                post(view, history, chance.randrange(1, 4))
+            branch, question = chance.choice(branches), chance.choice(QUESTIONS)
+            for as_of in (NO_LIMIT, history.head() // 2):
+                fresh = RecallView.open(tmp_path, HashEmbedder())
+                expected, found = (
+                    ask(one, history, question, branch=branch, as_of=as_of, top_k=1_000)
+                    for one in (fresh, view)
+                )
+                assert [(h.index, h.score) for h in found] == [(h.index, h.score) for h in expected]
+                fresh.close()
+        if name:
+            branches.append(history.forked(name, parent=branches[-1], at=history.head() - 3))
+
+
+def test_a_partition_is_the_same_in_memory(tmp_path: Path) -> None:
+    """The rows that a partition chooses of rows in memory are those that LanceDB chooses."""
+    history, chance = History(), random.Random(SEED)
+    for _ in range(150):
+        history.remembered(
+            text(chance),
+            owner=chance.choice((ALICE, BOB)),
+            owner_type=chance.choice(("user", "session")),
+            visibility=chance.choice(("owner", "user", "agent", "team", "tenant")),
+            principal_user=chance.choice((ALICE, BOB, None)),
+            principal_agent=chance.choice((CAROL, None)),
+            principal_team=chance.choice((*TEAMS, None)),
+        )
+    view = posted(tmp_path, history)
+    every = view.table.read("key >= 0", view.table.column_names)
+    scope = AccessScope(
+        owners=frozenset((ALICE,)), user=ALICE, agent=CAROL, teams=frozenset(TEAMS[:2])
+    )
+    chosen = [*partitions(scope), *partitions(AccessScope(everything=True))]
+    sizes = []
+    for partition in chosen:
+        expected = view.table.read(f"key >= 0 AND {partition.where}", ("key",))["key"].to_pylist()
+        found = partition.rows(every)["key"].to_pylist()
+        assert sorted(found) == sorted(expected)
+        sizes.append(len(found))
+    assert len(sizes) == 6
+    assert all(0 < size < 150 for size in sizes[:-1])
+    assert sizes[-1] == 150
