@@ -21,6 +21,7 @@ from memoriale.adapters.application.drafting import (
     Planned,
     request_of,
 )
+from memoriale.adapters.application.newest import newest_current
 from memoriale.adapters.application.reading import Reading
 from memoriale.adapters.application.slices import Slices
 from memoriale.adapters.application.step_events import StepEvents
@@ -174,6 +175,40 @@ class Deciding:
         if known is None:
             return None
         return self._slice(principal, known, kinds, branch, limit, now, inherits=inherits)
+
+    def newest(
+        self, principal: Principal, branch: BranchView, owner: Subject, kind: str, count: int
+    ) -> tuple[list[MemoryState], int]:
+        """
+        An owner's memories of a kind that are current, with those that the branch inherits; those
+        that were made last first. Where all of it was not folded yet, its end alone is read.
+
+        Args:
+            principal: Who asks; what it may not see is left out.
+            branch: As which branch sees them.
+            owner: Whose.
+            kind: Of which kind.
+            count: How many at most.
+
+        Returns:
+            The memories, and the index of the last event that counts.
+        """
+        branch.branch.require_live()
+        known = self._log.identities.find(owner)
+        if known is None:
+            return [], -1
+        owners = (known.pseudonym, *branch.parent_owners())
+        if all(self._slices.keeps(one, kind, branch.branch.id) for one in owners):
+            seen = self._slice(principal, known, (kind,), branch, inherits=True)
+            held = [seen.states, *seen.inherited]
+            states = [state for one in held for state in one.of_kind(kind).current(seen.now)]
+            states.sort(key=lambda state: state.first_index, reverse=True)
+            return states[:count], seen.index
+        head, read_at = self._log.reader.now()
+        now = self._clock() if self._clock else read_at
+        scope = branch_scope(self._log.identities.scope(principal), branch)
+        lineage = branch.lineage(head - 1)
+        return newest_current(self._log, owners, kind, lineage, scope, now, count), head - 1
 
     def decide(
         self,

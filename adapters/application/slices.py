@@ -95,6 +95,12 @@ class Slices:
                 found[kind] = self._past(owner, kind, branch, index)
         return Holdings({kind: found[kind] for kind in kinds}), index, now
 
+    def keeps(self, owner: UUID, kind: str, branch: UUID) -> bool:
+        """Whether what follows the log has been folded here already."""
+        with self._lock:
+            kept = self._kept.get((owner, kind, branch, None))
+            return kept is not None and kept.index >= 0 and self._erasures == self._log.erasures()
+
     def held(self) -> int:
         """Bytes that what is kept takes, as reckoned."""
         with self._lock:

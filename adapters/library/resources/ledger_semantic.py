@@ -92,11 +92,26 @@ class LedgerSemanticMemory:
     def list_all(self, ref: ResourceRef) -> Sequence[RememberedFact]:
         """Every fact, oldest first."""
         place = self._places.of(ref)
-        return self._listed(place, None)
+        memory = place.memory
+        memory.allow("semantic.list", Right.USE)
+        seen = self._seen(place)
+        if seen is None:
+            return []
+        inherited = (h.of_kind(SEMANTIC).current(seen.now) for h in seen.inherited)
+        states = [*seen.current(SEMANTIC), *(state for states in inherited for state in states)]
+        states.sort(key=lambda state: state.first_index)
+        return self._listed(place, states, seen.index)
 
     def list_recent(self, ref: ResourceRef, limit: int = PAGE) -> Sequence[RememberedFact]:
         """The newest facts, newest first, at most ``limit`` (1..1,000)."""
-        return self._listed(self._places.of(ref), check_page(limit))
+        count = check_page(limit)
+        place = self._places.of(ref)
+        memory = place.memory
+        memory.allow("semantic.list", Right.USE)
+        states, index = memory.services.deciding.newest(
+            memory.principal, memory.branch_view(), place.owner, SEMANTIC, count
+        )
+        return self._listed(place, states, index)
 
     def forget(self, ref: ResourceRef, ids: Sequence[str]) -> int:
         """Forgets facts; how many were there. History keeps them."""
@@ -276,18 +291,12 @@ class LedgerSemanticMemory:
         named = {"replaces": [str(memory_id) for memory_id in replaces]}
         return replace(command, details=command.details | named)
 
-    def _listed(self, place: Place, newest: int | None) -> list[RememberedFact]:
-        memory = place.memory
-        memory.allow("semantic.list", Right.USE)
-        seen = self._seen(place)
-        if seen is None:
-            return []
-        inherited = (h.of_kind(SEMANTIC).current(seen.now) for h in seen.inherited)
-        states = [*seen.current(SEMANTIC), *(state for states in inherited for state in states)]
-        states.sort(key=lambda state: state.first_index)
-        if newest is not None:
-            states = states[::-1][:newest]
-        memory.given("semantic.list", [(s.memory_id, s.index) for s in states], index=seen.index)
+    def _listed(
+        self, place: Place, states: Sequence[MemoryState], index: int
+    ) -> list[RememberedFact]:
+        told = [(state.memory_id, state.index) for state in states]
+        if index >= 0:
+            place.memory.given("semantic.list", told, index=index)
         return self._verified(place, states)
 
     def _seen(self, place: Place) -> Slice | None:
