@@ -108,7 +108,7 @@ class LedgerJobs:
             NoModelError: Jobs wait for a language model; the others were worked on.
         """
         services = self._allowed(tenant, "jobs.run")
-        able = self._able(services)
+        able = self._able(services, always=False)
         done = [_record(job) for job in services.jobs.run_due(able.handlers, limit=limit)]
         able.require_nothing_left(done)
         return done
@@ -149,7 +149,7 @@ class LedgerJobs:
             InputError: The model of the settings cannot be made.
         """
         services = self._allowed(tenant, "jobs.run")
-        able = self._able(services)
+        able = self._able(services, always=True)
         if able.missing is not None and able.missing.code != NO_MODEL:
             raise able.missing
 
@@ -176,12 +176,19 @@ class LedgerJobs:
         wanted = None if chosen is None else JobStatus(chosen)
         return [_record(job) for job in services.jobs.newest(limit=limit, status=wanted)]
 
-    def _able(self, services: Tenant) -> "_Able":
-        from memoriale.adapters.extraction.handlers import able_handlers, known_handlers
+    def _able(self, services: Tenant, *, always: bool) -> "_Able":
+        """What can be done here; the model is made where a job waits for one, or always."""
+        from memoriale.adapters.extraction.handlers import (
+            able_handlers,
+            handlers_without_model,
+            known_handlers,
+        )
 
-        handlers, missing = able_handlers(self._memory, self._model)
-        needy = {*known_handlers(self._memory, self._model)} - {*handlers}
-        return _Able(services.jobs, handlers, missing, frozenset(needy))
+        handlers, missing = handlers_without_model(self._memory, self._model), None
+        needy = frozenset(known_handlers(self._memory, self._model)) - {*handlers}
+        if always or services.jobs.due(needy):
+            handlers, missing = able_handlers(self._memory, self._model)
+        return _Able(services.jobs, handlers, missing, needy)
 
     def _allowed(self, tenant: str, command: str) -> Tenant:
         services = self._tenant(tenant)

@@ -14,6 +14,7 @@ import pytest
 
 import memoriale
 from memoriale.adapters.extraction.jobs import request_extraction
+from memoriale.adapters.library.jobs import NoModelError
 from memoriale.adapters.library.ledger import Ledger
 from memoriale.adapters.library.memory import Memory
 from memoriale.adapters.library.stores.facts import UserFacts
@@ -102,6 +103,18 @@ def test_a_runner_without_a_model_leaves_what_needs_one(
             other.jobs.run(tenant=tenant)
         assert eventually(lambda: runner.undone() == {})
     assert status(shared_ledger, tenant, job_id) == JobStatus.COMPLETED
+
+
+def test_no_model_is_made_where_no_job_waits_for_one(opened: Open, tenant: str) -> None:
+    """A model that cannot be made stands in nobody's way until a job needs it; then that job stays
+    queued and the error says why."""
+    with opened(model="no.such.module:factory") as ledger:
+        assert ledger.jobs.run(tenant=tenant) == []
+        alice = ledger.memory(tenant=tenant, user="alice")
+        (job_id,) = request_extraction(alice, ["facts"], SAID)
+        with pytest.raises(NoModelError, match="MEMORIALE_MODEL"):
+            ledger.jobs.run(tenant=tenant)
+        assert status(ledger, tenant, job_id) == JobStatus.QUEUED
 
 
 def test_a_runner_says_at_once_that_it_cannot_work(opened: Open, tenant: str) -> None:
