@@ -33,6 +33,11 @@ _MOST_UNINDEXED: Final = 2_000
 _INDEXED_PER_UNINDEXED: Final = 100
 _MOST_UNINDEXED_MEANWHILE: Final = 100_000
 """In the middle of a long posting: each merge reads through what is not indexed."""
+_SCANNED_PER_UNINDEXED: Final = 100
+"""
+A merge reads rows that the index of keys lacks as a whole, with text and vector. In the time of
+one it compares so many keys without an index.
+"""
 _KEPT: Final = timedelta(minutes=10)
 """How long files of earlier versions stay for readers that have them open."""
 _MOST_VERSIONS: Final = 2**64 - 1
@@ -68,6 +73,8 @@ class VersionTable:
     def __init__(self, folder: Path, table: Any) -> None:
         self.folder = folder
         self._table: Any = table
+        self._scans = False
+        """Whether a merge is faster when it compares every key than by the index of keys."""
 
     @classmethod
     def create(cls, folder: Path, width: int, model: str) -> "VersionTable":
@@ -187,7 +194,7 @@ class VersionTable:
         with lance_errors(self.folder):
             merge = self._table.merge_insert("key")
             merge = merge.when_matched_update_all(where=older)
-            merge.when_not_matched_insert_all()
+            merge.when_not_matched_insert_all().use_index(not self._scans)
             done = merge.execute(data, on_bad_vectors="null")
         changed = done.num_inserted_rows + done.num_updated_rows
         return Merged(data, f"{_MOST_VERSIONS - done.version}.manifest", changed)
@@ -211,6 +218,8 @@ class VersionTable:
         if more_to_come:
             most = max(most, min(_MOST_UNINDEXED_MEANWHILE, keys.num_indexed_rows // 2))
         index = keys.num_unindexed_rows > most
+        rows = keys.num_indexed_rows + keys.num_unindexed_rows
+        self._scans = not index and rows < _SCANNED_PER_UNINDEXED * keys.num_unindexed_rows
         due = index or (not more_to_come and self.small_files() >= _MOST_FILES)
         if due:
             once_more(lambda: self._keep_up(index=index))

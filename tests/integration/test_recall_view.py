@@ -224,10 +224,12 @@ def test_a_late_writer_is_refused(tmp_path: Path) -> None:
     assert view.digest() == before
 
 
-def test_rows_never_go_backwards(tmp_path: Path) -> None:
+@pytest.mark.parametrize("reopened", [False, True])
+def test_rows_never_go_backwards(tmp_path: Path, reopened: bool) -> None:
     """
     A commit of older rows that reaches the table all the same changes nothing, and brings back
-    no text that was erased.
+    no text that was erased, whether rows are found by the index of keys, as in a table that was
+    just opened, or by comparing all keys, as when few rows are in the index.
     """
     history = History()
     note = history.remembered("secret")
@@ -239,6 +241,8 @@ def test_rows_never_go_backwards(tmp_path: Path) -> None:
     history.invalidated(note)
     history.erase(note)
     view = posted(tmp_path / "view", history)
+    if reopened:
+        view = RecallView.open(tmp_path / "view", HashEmbedder())
     before = (view.digest(), rows(view, "status", "text", "vector"))
     view.table.merge(old_rows, vectors, 64)
     assert view.position() == 3
@@ -254,6 +258,23 @@ def test_many_small_commits_are_compacted(tmp_path: Path) -> None:
     view = posted(tmp_path / "small", history, 1)
     assert view.table.small_files() < 40
     assert view.digest() == posted(tmp_path / "whole", history).digest()
+
+
+def test_rows_are_merged_alike_with_and_without_the_index(tmp_path: Path) -> None:
+    """
+    A table that each posting opens afresh, and so merges by the index of keys, holds what one
+    holds that stays open and compares all keys while the index lacks most rows.
+    """
+    history = eventful_history()
+    kept = posted(tmp_path / "kept", history, 1)
+    RecallView.create(tmp_path / "opened", HashEmbedder()).close()
+    for batch in history.batches(0, history.head(), 1):
+        view = RecallView.open(tmp_path / "opened", HashEmbedder())
+        view.apply(batch, batch.position)
+        view.close()
+    opened = RecallView.open(tmp_path / "opened", HashEmbedder())
+    assert opened.digest() == kept.digest()
+    assert opened.compare_vectors(kept) == 0
 
 
 def test_two_generations_are_compared_by_cosine(tmp_path: Path) -> None:
