@@ -18,8 +18,8 @@ CONFIG: Final = "l2_supercat"
 WIDTH: Final = 256
 POOLING: Final = "sif1"
 """Name of the weights that tokens have in a mean; another table is another name."""
-_SLICE_TOKENS: Final = 32_768
-"""Tokens looked up at once: 32 MB of vectors."""
+_SLICE_TOKENS: Final = 8_192
+"""Tokens looked up at once: 8 MB of vectors."""
 _LONG_TEXT: Final = 4_096
 """Tokens from which a text is pooled by token counts, whose memory does not grow with it."""
 

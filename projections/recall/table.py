@@ -31,7 +31,7 @@ _MOST_FILES: Final = 32
 """Each commit adds one, and after 300 a commit costs ten times more."""
 _MOST_UNINDEXED: Final = 2_000
 _INDEXED_PER_UNINDEXED: Final = 100
-_MOST_UNINDEXED_MEANWHILE: Final = 100_000
+_MOST_UNINDEXED_MEANWHILE: Final = ROWS_IN_FILE
 """In the middle of a long posting: each merge reads through what is not indexed."""
 _SCANNED_PER_UNINDEXED: Final = 100
 """

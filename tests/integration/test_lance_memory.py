@@ -43,27 +43,26 @@ def test_memory_is_given_back_after_compaction(tmp_path: Path) -> None:
     view.close()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="asks glibc")
-def test_large_buffers_are_returned_when_they_are_freed() -> None:
-    """Also after larger ones were freed, by which glibc takes it that they belong on the heap."""
-    code = """
-import ctypes
-import pytest
-
-from memoriale.projections.recall.lance_memory import lancedb
-
-lancedb()
-library = ctypes.CDLL(None)
-library.malloc.restype, library.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
-library.free.argtypes = [ctypes.c_void_p]
-fields = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost".split()
-class Info(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_size_t) for name in fields]
-library.mallinfo2.restype = Info
-library.free(library.malloc(24 * 2**20))
-before = library.mallinfo2().hblkhd
-buffer = library.malloc(8 * 2**20)
-print((library.mallinfo2().hblkhd - before) // 2**20)
-"""
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert told.stdout.strip() == "8", told.stderr
+@pytest.mark.parametrize(
+    ("wanted", "pool"),
+    [(None, "system"), ("mimalloc", "mimalloc")],
+    ids=["by default", "another named"],
+)
+def test_arrow_allocates_where_others_may_free(wanted: str | None, pool: str) -> None:
+    """With malloc, unless the environment names another allocator."""
+    code = (
+        "import pyarrow; from memoriale.projections.recall.lance_memory import lancedb; "
+        "lancedb(); print(pyarrow.default_memory_pool().backend_name)"
+    )
+    environment = {k: v for k, v in os.environ.items() if k != "ARROW_DEFAULT_MEMORY_POOL"}
+    if wanted is not None:
+        environment["ARROW_DEFAULT_MEMORY_POOL"] = wanted
+    told = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert told.stdout.strip() == pool
