@@ -293,8 +293,10 @@ class Branching:
         known = {**known, branch.id: branch}
         current = branch
         while current.parent is not None:
-            if current.parent not in known and current.parent_owner is not None:
-                parents = self._of_owner(current.parent_owner)
+            if current.parent not in known:
+                owner = current.parent_owner
+                # Without a parent's owner it is one of whoever forked, who is more than the caller.
+                parents = self.everything() if owner is None else self._of_owner(owner)
                 # Followed, not named: they are another owner's.
                 known = {**{i: replace(b, name=None) for i, b in parents.items()}, **known}
             current = known[current.parent]

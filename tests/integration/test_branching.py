@@ -126,3 +126,24 @@ def test_a_child_owner_inherits_up_to_the_fork(shared_ledger: Ledger, tenant: st
     assert contents(parent) == ["inherited", "after the fork"]
     with pytest.raises(InputError):
         parent.branch("for the child")
+
+
+def test_a_branch_of_two_is_followed_by_the_one_whose_it_is(
+    shared_ledger: Ledger, tenant: str
+) -> None:
+    """Forked by a user with an agent from the agent's branch, it is the user's: the user alone
+    uses it, without the agent's memories and without the name of the agent's branch."""
+    bot = shared_ledger.memory(tenant=tenant, agent="bot")
+    bot.remember("of the bot")
+    bot.fork("bots").remember("of the bot on its branch")
+    both = shared_ledger.memory(tenant=tenant, user="alice", agent="bot", branch="bots")
+    assert contents(both.fork("ours")) == ["of the bot", "of the bot on its branch"]
+    alone = shared_ledger.memory(tenant=tenant, user="alice", branch="ours")
+    assert contents(alone) == []
+    alone.remember("of alice")
+    assert contents(alone) == ["of alice"]
+    assert [hit.content for hit in alone.recall("of the bot")] == ["of alice"]
+    assert len(alone.diff("main", "ours").added) == 1
+    assert [node.branch for node in alone.tree()] == ["main", "ours"]
+    with pytest.raises(InputError, match="unknown branch 'ours'"):
+        shared_ledger.memory(tenant=tenant, agent="bot", branch="ours").list()
