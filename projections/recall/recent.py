@@ -1,4 +1,4 @@
-"""The rows that were posted last, in memory, so that shelves take them without reading a table."""
+"""The rows that changed last, in memory, so that no shelf reads them from the table by itself."""
 
 from collections import deque
 from threading import Lock
@@ -52,14 +52,23 @@ class Recent:
 
     def between(self, start: int, stop: int) -> Any:
         """
-        What changed from one position to another, each row once, in key order, and perhaps
-        more that changed since; None when that is not known.
+        What changed from one position to another, each row once, and perhaps what changed
+        before and since; None when that is not known.
         """
         with self._lock:
             pieces = [piece for piece in self._pieces if piece.stop > start]
         if not pieces or pieces[0].start > start or pieces[-1].stop < stop:
             return None
+        if len(pieces) == 1:
+            return pieces[0].rows
         return _last_of_each_key([piece.rows for piece in pieces])
+
+    def known_from(self, start: int) -> int:
+        """Up to where it is known what changed from a position on: that position or a later one."""
+        with self._lock:
+            if not self._pieces or not self._pieces[0].start <= start <= self._pieces[-1].stop:
+                return start
+            return self._pieces[-1].stop
 
     def clear(self) -> None:
         """Forgets everything."""

@@ -3,7 +3,7 @@
 from collections import OrderedDict
 from itertools import pairwise
 from threading import RLock
-from typing import Final
+from typing import Any, Final
 
 from memoriale.projections.recall.partition import Partition
 from memoriale.projections.recall.recent import Recent
@@ -18,6 +18,10 @@ so this holds partitions of more than a million rows. For one that is larger Lan
 propose candidates.
 """
 _ROWS_AT_ONCE: Final = 8_192
+_MOST_TOGETHER: Final = 1_000
+"""Events behind a view of which the rows are read at once for all partitions."""
+_MOST_SCANNED: Final = 100_000
+"""Rows of a table that is scanned for them in the time of two look-ups by partition."""
 
 
 class Shelves:
@@ -49,7 +53,7 @@ class Shelves:
         self.held = RLock()
         """Held by whoever reads a shelf: another question may bring it up to date."""
         self.recent = Recent()
-        """What was posted last, as far as it is known without reading the table."""
+        """What changed last: posted by this process, or read for one of the shelves."""
         self._kept: OrderedDict[Partition, Shelf] = OrderedDict()
         self._sizes: dict[Partition, int] = {}
         """Memory that each kept one took when it last grew: to ask it costs more than to answer."""
@@ -97,7 +101,7 @@ class Shelves:
         self, shelf: Shelf, partition: Partition, position: int, most_bytes: int | None
     ) -> None:
         """Puts what changed since the shelf's position, piece by piece in key order."""
-        recent = self.recent.between(shelf.position, position)
+        recent = self._recent(shelf.position, position)
         if recent is not None:
             shelf.put(partition.rows(recent))
             return
@@ -112,6 +116,15 @@ class Shelves:
             shelf.put(self._table.read(f"{changed} AND key >= {start}{end}", READ))
             if most_bytes is not None and shelf.nbytes > most_bytes:
                 return
+
+    def _recent(self, start: int, stop: int) -> Any:
+        """What changed between two positions, read at once for all shelves if that is cheap."""
+        known = self.recent.known_from(start)
+        most = min(_MOST_TOGETHER, self._rows_at_once)
+        if known < stop <= _MOST_SCANNED and stop - known <= most:
+            rows = self._table.read(f"key >= 0 AND seq >= {known}", READ)
+            self.recent.add(known, stop, rows)
+        return self.recent.between(start, stop)
 
     def _are_few(self, shelf: Shelf, partition: Partition, position: int) -> bool:
         if position - shelf.position <= self._rows_at_once:

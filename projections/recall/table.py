@@ -50,12 +50,12 @@ class Merged(NamedTuple):
 
     Args:
         rows: What it was given, as an Arrow table.
-        commit: Name of its commit, as ``VersionTable.commits`` tells it.
+        version: The table's version that it made.
         changed: How many of them it inserted or put in the place of older ones.
     """
 
     rows: Any
-    commit: str
+    version: int
     changed: int
 
 
@@ -73,6 +73,7 @@ class VersionTable:
     def __init__(self, folder: Path, table: Any) -> None:
         self.folder = folder
         self._table: Any = table
+        self._versions = folder / f"{TABLE}.lance" / "_versions"
         self._scans = False
         """Whether a merge is faster when it compares every key than by the index of keys."""
 
@@ -197,7 +198,7 @@ class VersionTable:
             merge.when_not_matched_insert_all().use_index(not self._scans)
             done = merge.execute(data, on_bad_vectors="null")
         changed = done.num_inserted_rows + done.num_updated_rows
-        return Merged(data, f"{_MOST_VERSIONS - done.version}.manifest", changed)
+        return Merged(data, done.version, changed)
 
     def compact(self, *, more_to_come: bool) -> bool:
         """
@@ -247,13 +248,20 @@ class VersionTable:
         with lance_errors(self.folder):
             return int(self._table.count_rows(where))
 
-    def commits(self) -> frozenset[str]:
+    def newest(self) -> int:
+        """Number of the table's last version; each commit adds one."""
+        with lance_errors(self.folder):
+            names = [name.partition(".")[0] for name in os.listdir(self._versions)]
+            return max(_MOST_VERSIONS - int(name) for name in names if name.isdecimal())
+
+    def is_newest(self, version: int) -> bool:
         """
-        Names of the table's versions on disk. Another set means that somebody wrote; reading
-        the names takes a hundredth of a look into the table.
+        Whether nobody has committed since a version. It looks for two files, however many
+        versions there are: a look into the table takes a thousand times as long.
         """
         with lance_errors(self.folder):
-            return frozenset(os.listdir(self.folder / f"{TABLE}.lance" / "_versions"))
+            next_one = os.path.exists(self._versions / _file_name(version + 1))
+            return not next_one and os.path.exists(self._versions / _file_name(version))
 
     def ranges(self, columns: Sequence[str], stop: int, size: int) -> Iterator[Any]:
         """
@@ -301,6 +309,10 @@ def sentinel(position: int, model: str, *, lacking: bool = False) -> dict[str, A
     """
     status = LACKING if lacking else None
     return {"key": SENTINEL_KEY, "seq": position, "model": model, "status": status}
+
+
+def _file_name(version: int) -> str:
+    return f"{_MOST_VERSIONS - version}.manifest"
 
 
 def arrow_table(rows: Sequence[Mapping[str, Any]], vectors: Sequence[Any], width: int) -> Any:

@@ -39,12 +39,12 @@ class _Standing(NamedTuple):
     Where a view stands.
 
     Args:
-        commits: The names of its table's commits, which tell whether anybody wrote since.
+        version: The version of its table, which tells whether anybody wrote since.
         position: How many events it has applied.
         lacking: Whether rows wait for vectors.
     """
 
-    commits: frozenset[str]
+    version: int
     position: int
     lacking: bool
 
@@ -67,7 +67,7 @@ class RecallView:
         self.table = table
         self.embedder = embedder
         self.shelves = Shelves(table, embedder.width)
-        self._known = _Standing(frozenset(), 0, lacking=False)
+        self._known = _Standing(0, 0, lacking=False)
 
     @classmethod
     def create(cls, folder: Path, embedder: Embedder) -> "RecallView":
@@ -196,16 +196,16 @@ class RecallView:
         self.table.close()
 
     def _standing(self) -> "_Standing":
-        # The names come first: whoever commits in between makes them others next time.
-        commits, known = self.table.commits(), self._known
-        if commits != known.commits:
-            sentinel = self.table.sentinel()
+        known = self._known
+        if not self.table.is_newest(known.version):
+            # The version comes first: whoever commits in between is noticed next time.
+            version, sentinel = self.table.newest(), self.table.sentinel()
             if known.lacking:
                 # Somebody may have filled rows that a shelf holds without their vectors.
                 self.shelves.clear()
             lacking = sentinel["status"] == LACKING
             # At once: another thread may be here, too.
-            self._known = known = _Standing(commits, int(sentinel["seq"]), lacking=lacking)
+            self._known = known = _Standing(version, int(sentinel["seq"]), lacking=lacking)
         return known
 
     def _post(self, batch: Batch, events: Sequence[RecordedEvent], expected_position: int) -> None:
@@ -226,15 +226,14 @@ class RecallView:
         lacking = not self._embed(changed) or before.lacking
         head = sentinel(batch.end, self.embedder.model, lacking=lacking)
         merged = self._merge(changed, head)
-        after = _Standing(self.table.commits(), batch.end, lacking=lacking)
-        self._remember(merged, before, after)
+        self._remember(merged, before, _Standing(merged.version, batch.end, lacking=lacking))
 
     def _remember(self, merged: Merged, before: "_Standing", after: "_Standing") -> None:
         """
-        Spares the next read of the table, which would tell what was just written. Only if
-        nothing but that was written: whoever else commits leaves a name of a commit, too.
+        Spares the next read of the table, which would tell what was just written. Only if that
+        is all: whoever else commits in between takes the number of a version, too.
         """
-        alone = after.commits == before.commits | {merged.commit}
+        alone = after.version == before.version + 1
         if not alone or merged.changed != len(merged.rows):
             return
         if after.position - before.position < _LARGE_BATCH:

@@ -159,6 +159,29 @@ def test_vectors_that_another_filled_in_are_seen(tmp_path: Path, history: Histor
     assert not view.lacking
 
 
+def test_what_others_posted_is_read_once_for_all_partitions(
+    tmp_path: Path, history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A caller who may see rows for several reasons costs one read of what others posted, and
+    sees what he may see of it."""
+    scope = AccessScope(
+        owners=frozenset((ALICE,)), user=ALICE, agent=CAROL, teams=frozenset(TEAMS[:2])
+    )
+    writer = posted(tmp_path, history)
+    view = RecallView.open(tmp_path, HashEmbedder())
+    ask(view, history, "kite", scope=scope)
+    history.remembered("a boat of mine")
+    history.remembered("a boat of the team", owner=BOB, visibility="team", principal_team=TEAMS[0])
+    history.remembered("a boat of others", owner=BOB, visibility="team", principal_team=TEAMS[2])
+    history.remembered("a boat of all", owner=BOB, visibility="tenant")
+    history.remembered("a boat of Bob", owner=BOB)
+    post(writer, history)
+    with reads(view, monkeypatch) as asked:
+        found = contents(ask(view, history, "boat", scope=scope))
+    assert sorted(found) == ["a boat of all", "a boat of mine", "a boat of the team"]
+    assert len([where for where in asked if "seq >=" in where]) == 1
+
+
 @pytest.mark.parametrize("recent", [Recent(), Recent(most_pieces=2), Recent(most_bytes=0)])
 def test_answers_are_those_of_a_view_that_reads_its_table(tmp_path: Path, recent: Recent) -> None:
     """However many postings lie between two questions, and however much of them is kept, answers
