@@ -5,7 +5,7 @@ changes one of these changes it here too; a fresh database that is not sound fai
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from memoriale.adapters.postgres.migrate import migrations
@@ -143,6 +143,7 @@ USAGE: Final = tuple(role for role in Role if role is not Role.OWNER)
 
 _FUNCTION: Final = re.compile(
     r"CREATE (?:OR REPLACE )?FUNCTION (\w+)\s*\(|DROP FUNCTION (?:IF EXISTS )?(\w+)"
+    r"|ALTER FUNCTION (\w+)[^;]*?\bSET (\w+) = (\w+)"
 )
 _PARTS: Final = re.compile(r"\bLANGUAGE (\w+)(.*?)\bAS (\$\w*\$)(.*?)\3", re.DOTALL)
 _SET: Final = re.compile(r"\bSET (\w+) = (.+?)(?=\s+SET\b|\s*$)", re.DOTALL)
@@ -150,7 +151,7 @@ _SET: Final = re.compile(r"\bSET (\w+) = (.+?)(?=\s+SET\b|\s*$)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class FunctionRule:
-    """A function as the last migration that made it wrote it."""
+    """A function as the last migration that made or altered it left it."""
 
     migration: str
     language: str
@@ -164,19 +165,26 @@ def functions() -> dict[str, FunctionRule]:
     found: dict[str, FunctionRule] = {}
     for step in migrations():
         for match in _FUNCTION.finditer(step.sql):
-            made, dropped = match.groups()
+            made, dropped, altered, setting, value = match.groups()
             if dropped:
                 found.pop(dropped, None)
+                continue
+            name = f"{step.version:04}_{step.name}"
+            if altered:
+                before = found[altered]
+                kept = {each for each in before.settings if not each.startswith(f"{setting}=")}
+                settings = frozenset({*kept, f"{setting}={value}"})
+                found[altered] = replace(before, migration=name, settings=settings)
                 continue
             parts = _PARTS.search(step.sql, match.end())
             if parts is None:
                 raise AssertionError(f"migration {step.name} has a function without a body")
             language, options, _, body = parts.groups()
             found[made] = FunctionRule(
-                migration=f"{step.version:04}_{step.name}",
+                migration=name,
                 language=language,
                 definer="SECURITY DEFINER" in options,
-                settings=frozenset(f"{name}={value}" for name, value in _SET.findall(options)),
+                settings=frozenset(map("=".join, _SET.findall(options))),
                 body=body,
             )
     return found

@@ -252,6 +252,7 @@ def test_what_is_spoilt_is_found(
     patient.shows(plant, cure, names, word)
 
 
+GUARDS = "broken_guards(text, uuid, smallint[], uuid[], bigint[], text[], uuid[], text[])"
 FUNCTIONS = [
     (
         "CREATE OR REPLACE FUNCTION ledger.refuse_change() RETURNS trigger LANGUAGE plpgsql"
@@ -272,6 +273,11 @@ FUNCTIONS = [
     (
         "ALTER FUNCTION ledger.open_log(text, text) SET row_security = off",
         "open_log(text, text)",
+        ["functions"],
+    ),
+    (
+        f"ALTER FUNCTION ledger.{GUARDS} SET plan_cache_mode = force_custom_plan",
+        GUARDS,
         ["functions"],
     ),
 ]
