@@ -256,9 +256,10 @@ class Deciding:
                 return Decided()
             planned = self._planned(principal, branch, key, kinds, seen, steps, request, marks)
             try:
-                receipt = self._log.save(planned.events, planned.guards)
+                receipt, rows = self._log.save_and_show(planned.events, planned.guards)
                 # A repeat that was faster is read back by the next turn.
                 if receipt.created:
+                    self._slices.grew(key.pseudonym, kinds, branch, seen.index, rows)
                     return _decided(planned, receipt)
             except ConflictError:
                 self._require_going_on(request.job)

@@ -14,6 +14,7 @@ from memoriale.adapters.application.tenant_log import TenantLog
 from memoriale.adapters.postgres.owner_snapshots import Place
 from memoriale.domain.branches import Lineage
 from memoriale.domain.envelope import sealed_with
+from memoriale.domain.errors import MemorialeError
 from memoriale.domain.events import RecordedEvent, Remembered
 from memoriale.domain.holdings import Holding, Holdings
 from memoriale.domain.memory import MemoryState, project_memory
@@ -100,6 +101,43 @@ class Slices:
         with self._lock:
             kept = self._kept.get((owner, kind, branch, None))
             return kept is not None and kept.index >= 0 and self._erasures == self._log.erasures()
+
+    def grew(
+        self, owner: UUID, kinds: Sequence[str], branch: BranchView, after: int, rows: Sequence[Row]
+    ) -> None:
+        """
+        Takes over what the caller appended, so that the next read need not fetch it.
+
+        Args:
+            owner: The owner's pseudonym.
+            kinds: Kinds of which nothing new came on the branch between ``after`` and the append;
+                a guard of the append has said so.
+            branch: Where it was appended.
+            after: The index up to which the caller had read.
+            rows: The append, as a reader finds it.
+        """
+        if not rows or any(map(_has_times, rows)):
+            # The log tells times in UTC, and what is kept is what the log tells.
+            return
+        for kind in kinds:
+            with self._lock:
+                kept = self._kept.get((owner, kind, branch.branch.id, None))
+                if kept is None or self._erasures != self._log.erasures():
+                    continue
+            own = [row for row in rows if _is_of(row, owner, kind, branch.branch.id)]
+            with kept.lock:
+                if after <= kept.index < rows[0].recorded.append_first:
+                    self._take_over(kept, own, branch, rows[0].recorded.append_last)
+
+    def _take_over(self, kept: _Kept, own: list[Row], branch: BranchView, index: int) -> None:
+        cold = kept.folded.last < 0
+        try:
+            folded = self._folded(kept.folded, own, branch.lineage(index), cold=cold)
+        except MemorialeError:
+            # It is stored whatever happens here; whoever reads next is told what is wrong.
+            return
+        if folded is not None:
+            kept.folded, kept.index = folded, index
 
     def held(self) -> int:
         """Bytes that what is kept takes, as reckoned."""
@@ -193,6 +231,17 @@ class Slices:
             while held > self._most and len(self._kept) > 1:
                 _, oldest = self._kept.popitem(last=False)
                 held -= oldest.folded.size
+
+
+def _is_of(row: Row, owner: UUID, kind: str, branch: UUID) -> bool:
+    columns = row.columns
+    return (columns.owner, columns.kind, columns.branch) == (owner, kind, branch)
+
+
+def _has_times(row: Row) -> bool:
+    columns = row.columns
+    times = columns.valid_from, columns.valid_until, columns.expires_at
+    return any(time is not None for time in times)
 
 
 def _in_order(states: Mapping[UUID, MemoryState]) -> Holding:

@@ -20,6 +20,7 @@ from memoriale.adapters.postgres.notifying import hints_of
 from memoriale.adapters.postgres.reading import LedgerReader
 from memoriale.adapters.postgres.recorder import LedgerRecorder
 from memoriale.adapters.postgres.roles import Role
+from memoriale.adapters.postgres.rows import rows_of
 from memoriale.domain.envelope import parse_envelope, split_key_ids
 from memoriale.domain.errors import MemorialeError, UnavailableError
 from memoriale.domain.events import NewEvent
@@ -107,6 +108,17 @@ class TenantLog:
         recordings = self.application.save(*events, guards=tuple(guards))
         receipt: AppendReceipt = recordings[0].notification.id.receipt  # type: ignore[attr-defined]
         return receipt
+
+    def save_and_show(
+        self, events: Sequence[NewEvent], guards: Sequence[Guard] = ()
+    ) -> tuple[AppendReceipt, list[Row]]:
+        """
+        Appends as ``save`` does; also the rows as a reader finds them, none when an earlier call
+        had stored the append.
+        """
+        new = tuple(self.mapper.to_row(event) for event in events)
+        receipt = self.application.committer.submit(Append(new, tuple(guards)))
+        return receipt, rows_of(new, receipt) if receipt.created else []
 
     def save_many(
         self, appends: Sequence[tuple[Sequence[NewEvent], Sequence[Guard]]]

@@ -1,10 +1,11 @@
-"""Stored rows as read back from ``ledger_events``."""
+"""Stored rows: as read back from ``ledger_events``, and as they were just appended."""
 
 from collections.abc import Sequence
 from dataclasses import fields
+from hashlib import sha256
 from typing import Any, Final
 
-from memoriale.domain.record import Columns, Recorded, Row
+from memoriale.domain.record import AppendReceipt, Columns, NewRow, Recorded, Row
 
 _COLUMNS: Final = tuple(column.name for column in fields(Columns))
 _RECORDED: Final = tuple(column.name for column in fields(Recorded))
@@ -39,3 +40,31 @@ def row_of(values: Sequence[Any]) -> Row:
     columns["namespace_tags"] = tuple(values[_TAGS])
     recorded = Recorded(*values[_END:_HEADER])
     return Row(Columns(**columns), recorded, values[_HEADER], values[_HEADER + 1])
+
+
+def rows_of(new: Sequence[NewRow], receipt: AppendReceipt) -> list[Row]:
+    """
+    The rows of an append as a reader finds them; times keep the zone that they were given in.
+
+    Args:
+        new: What was appended.
+        receipt: The answer to it, of the call that stored it.
+    """
+    return [
+        Row(
+            row.columns,
+            Recorded(
+                tenant=receipt.tenant,
+                log_id=receipt.log_id,
+                index=stored.index,
+                append_first=receipt.first,
+                append_last=receipt.last,
+                recorded_at=receipt.recorded_at,
+                state_hash=sha256(row.state).digest(),
+                leaf_hash=stored.leaf_hash,
+            ),
+            row.header,
+            row.state,
+        )
+        for row, stored in zip(new, receipt.events, strict=True)
+    ]

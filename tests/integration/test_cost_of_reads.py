@@ -10,6 +10,7 @@ import psycopg
 import pytest
 from psycopg import pq
 
+from memoriale.adapters.library.ledger import Ledger
 from memoriale.adapters.library.memory import Memory
 from memoriale.adapters.library.stores.facts import UserFacts
 from memoriale.projections.recall.shelf import Shelf
@@ -123,6 +124,12 @@ def test_one_memory_takes_two_round_trips(filled: Memory) -> None:
 def test_remembering_takes_one_round_trip(filled: Memory) -> None:
     """A plain note rests on nothing that would have to be read."""
     assert spent(lambda n: filled.remember(f"note {n}")) == {"round trips": 1}
+
+
+def test_setting_a_key_takes_two_round_trips(shared_ledger: Ledger, tenant: str) -> None:
+    """One for the head, one for the append: what was just appended is not read again."""
+    working = shared_ledger.memory(tenant=tenant, resource="bot").working
+    assert spent(lambda n: working.set("step", n)) == {"round trips": 2}
 
 
 def test_facts_with_nothing_new_take_one_round_trip(filled: Memory) -> None:

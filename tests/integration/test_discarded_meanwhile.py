@@ -34,7 +34,7 @@ class Between:
 
     def __call__(self, act: Callable[[], object]) -> None:
         done: list[bool] = []
-        for name in ("save", "save_many"):
+        for name in ("save", "save_and_show", "save_many"):
             self._patch.setattr(TenantLog, name, self._passing(name, act, done))
 
     def _passing(
