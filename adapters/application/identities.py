@@ -62,7 +62,9 @@ class Identities:
 
     def find(self, subject: Subject | None) -> PersonKey | None:
         """The key of a name that is known, else None."""
-        return None if subject is None else self._store.find(self._tenant, subject)
+        if subject is None:
+            return None
+        return self._remembered().get(subject) or self._store.find(self._tenant, subject)
 
     def generation(self) -> int:
         """A number that changes with every key destroyed; see ``KeyStore.generation``."""
