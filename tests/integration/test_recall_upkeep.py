@@ -1,6 +1,7 @@
 """A recall view's files are joined and indexed in steps that do not grow with it."""
 
 import os
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -115,3 +116,35 @@ def posted_afresh(folder: Path, history: History) -> RecallView:
     other = folder / "afresh"
     other.mkdir()
     return posted(other, history)
+
+
+def test_earlier_versions_are_looked_through_once_in_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Joining files happens every few commits; what is out of date is removed at the first time,
+    after a while again, and whenever everything is tidied."""
+    history = History()
+    view = posted(tmp_path, history)
+    done = list[str]()
+    join, forget = upkeep.Upkeep.join_files, upkeep.Upkeep.forget
+
+    def join_told(self: upkeep.Upkeep, *, everything: bool = False) -> None:
+        done.append("joined")
+        join(self, everything=everything)
+
+    def forget_told(self: upkeep.Upkeep, kept: timedelta) -> None:
+        done.append("forgotten")
+        forget(self, kept)
+
+    monkeypatch.setattr(upkeep.Upkeep, "join_files", join_told)
+    monkeypatch.setattr(upkeep.Upkeep, "forget", forget_told)
+    remember(view, history, 30)
+    assert done.count("joined") > 2
+    assert done.count("forgotten") == 1
+    view.table.optimize()
+    assert done.count("forgotten") == 2
+    monkeypatch.setattr(table_module, "_FORGOTTEN_EVERY", 0.0)
+    other = RecallView.open(tmp_path, view.embedder)
+    done.clear()
+    remember(other, history, 30)
+    assert done.count("forgotten") == done.count("joined") > 2
