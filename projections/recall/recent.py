@@ -4,6 +4,8 @@ from collections import deque
 from threading import Lock
 from typing import Any, Final, NamedTuple
 
+from memoriale.projections.recall.shelf import READ
+
 MOST_PIECES: Final = 64
 """Joining more of them takes longer than reading the table."""
 MOST_BYTES: Final = 4 * 2**20
@@ -39,9 +41,10 @@ class Recent:
         Args:
             start: The earlier position.
             stop: The later one.
-            rows: An Arrow table of every row that events from ``start`` on changed, each once,
-                as it stands at ``stop``.
+            rows: An Arrow table with the columns ``READ``, in any order, of every row that events
+                from ``start`` on changed, each once, as it stands at ``stop``.
         """
+        rows = _alike(rows)
         with self._lock:
             if self._pieces and self._pieces[-1].stop != start:
                 self._forget()
@@ -78,6 +81,13 @@ class Recent:
     def _forget(self) -> None:
         self._pieces.clear()
         self._nbytes = 0
+
+
+def _alike(rows: Any) -> Any:
+    """The same columns whether rows were posted or read, so that tables can be joined."""
+    import pyarrow as pa
+
+    return pa.Table.from_arrays([rows[name] for name in READ], names=list(READ))
 
 
 def _last_of_each_key(tables: list[Any]) -> Any:

@@ -182,6 +182,20 @@ def test_what_others_posted_is_read_once_for_all_partitions(
     assert len([where for where in asked if "seq >=" in where]) == 1
 
 
+def test_what_was_posted_and_what_was_read_are_one(tmp_path: Path, history: History) -> None:
+    """Somebody who last asked before both finds them, however the rows came to be known."""
+    bob = AccessScope(owners=frozenset((BOB,)), user=BOB)
+    view = posted(tmp_path, history)
+    other = RecallView.open(tmp_path, HashEmbedder())
+    assert contents(ask(view, history, "lake boat", scope=bob)) == []
+    for text_of, poster in (("a lake", view), ("a boat", other), ("a lake again", view)):
+        history.remembered(text_of, owner=BOB)
+        post(poster, history)
+        ask(view, history, "kite")
+    found = contents(ask(view, history, "lake boat", scope=bob))
+    assert sorted(found) == ["a boat", "a lake", "a lake again"]
+
+
 @pytest.mark.parametrize("recent", [Recent(), Recent(most_pieces=2), Recent(most_bytes=0)])
 def test_answers_are_those_of_a_view_that_reads_its_table(tmp_path: Path, recent: Recent) -> None:
     """However many postings lie between two questions, and however much of them is kept, answers
