@@ -39,6 +39,33 @@ def test_working_memory(bot: CommandLine) -> None:
     assert b"tea" in bot("working", "list").out
 
 
+@pytest.mark.parametrize("value", ["null", '""', "[]", "false", '"null"'])
+def test_people_tell_an_empty_value_from_a_missing_one(bot: CommandLine, value: str) -> None:
+    """`working set` and `get` show every value as JSON, also one that is null or empty; a key
+    that is not there has no index."""
+    for shown in (bot("working", "set", "x", value), bot("working", "get", "x")):
+        lines = [line.split() for line in shown.out.decode().splitlines()]
+        assert lines[:2] == [["key", "x"], ["value", value]]
+        assert [line[0] for line in lines[2:]] == ["index"]
+    missing = bot("working", "get", "y").out.decode()
+    assert [line.split() for line in missing.splitlines()] == [["key", "y"], ["value", "null"]]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("working", "list"), "No keys.\n"),
+        (("jobs", "list"), "No jobs.\n"),
+        (("jobs", "run"), "No job was due.\n"),
+        (("facts", "list", "--user", "u"), "No facts.\n"),
+    ],
+)
+def test_nothing_is_said_in_words(bot: CommandLine, words: tuple[str, ...], said: str) -> None:
+    """An empty list is a sentence for people, not headings over nothing."""
+    run = bot(*words)
+    assert (run.code, run.out.decode()) == (0, said)
+
+
 def test_lists_show_values_as_json(bot: CommandLine) -> None:
     """The table of a list shows each value as it is given to ``set``."""
     for key, value in (("plan", '{"done": true, "left": null}'), ("note", '"tea"')):

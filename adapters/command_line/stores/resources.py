@@ -1,6 +1,6 @@
 """What resources keep: working memory, and the compaction of their facts."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Argument, Option, Typer
 
@@ -40,12 +40,8 @@ def working_get(
     run = Invocation(common)
     with run.memory(caller, place.branch) as memory:
         found = memory.working.entry(key, as_of=as_of)
-    value = {
-        "key": key,
-        "value": None if found is None else found.value,
-        "index": None if found is None else found.index,
-    }
-    run.output.result(value, lambda page: page.fields(value))
+    value, index = (None, None) if found is None else (found.value, found.index)
+    _show_entry(run, key, value, index)
 
 
 @grouped
@@ -67,8 +63,7 @@ def working_set(
     parsed = json_of("value", value, 'a JSON value; a text stands in quotes, such as "tea"')
     with run.memory(caller, place.branch) as memory:
         entry = memory.working.set(key, parsed)
-    told = {"key": entry.key, "value": entry.value, "index": entry.index}
-    run.output.result(told, lambda page: page.fields(told))
+    _show_entry(run, entry.key, entry.value, entry.index)
 
 
 @grouped
@@ -91,7 +86,8 @@ def working_list(
     items = [{"key": key, "value": value} for key, value in found.items()]
     rows = [[item["key"], json_text(item["value"])] for item in items]
     run.output.result(
-        {"items": items, "next": found.next}, lambda page: page.table(["key", "value"], rows)
+        {"items": items, "next": found.next},
+        lambda page: page.table(["key", "value"], rows) if rows else page.line("No keys."),
     )
 
 
@@ -149,3 +145,9 @@ def compact(
         report = compacted(facts, ref, max_facts=max_facts, max_age=age, dry_run=dry_run)
     told = f"looked at {report.checked}, changed {report.changed}, left {len(report.skipped)}"
     run.output.result(as_json(report), lambda page: page.line(told))
+
+
+def _show_entry(run: Invocation, key: str, value: Any, index: int | None) -> None:
+    # As JSON for people too: a value that is null, empty or a text would look like another one.
+    shown = {"key": key, "value": json_text(value), "index": index}
+    run.output.result({**shown, "value": value}, lambda page: page.fields(shown))

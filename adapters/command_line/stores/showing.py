@@ -45,7 +45,10 @@ def show_list(
     values = [as_json(model) for model in models]
     rows = [[_cell(value.get(column)) for column in columns] for value in values]
     heads = [column.replace("_", " ") for column in columns]
-    run.output.result({name: values}, lambda page: page.table(heads, rows))
+    run.output.result(
+        {name: values},
+        lambda page: page.table(heads, rows) if rows else page.line(f"No {name}."),
+    )
 
 
 def _cell(value: Any) -> Any:

@@ -123,7 +123,9 @@ def jobs_list(
     columns = ["id", "type", "status", "attempts", "error", "next_try"]
     values = [job.as_dict() for job in found]
     rows = [[value[column] for column in columns] for value in values]
-    run.output.result({"jobs": values}, lambda page: page.table(columns, rows))
+    run.output.result(
+        {"jobs": values}, lambda page: page.table(columns, rows) if rows else page.line("No jobs.")
+    )
 
 
 @grouped
@@ -196,7 +198,10 @@ def jobs_run(
     rows = [[v["id"], v["type"], v["status"], v["error"]] for v in values]
     columns = ["id", "type", "status", "error"]
     if done or left is None:
-        run.output.result({"jobs": values}, lambda page: page.table(columns, rows))
+        run.output.result(
+            {"jobs": values},
+            lambda page: page.table(columns, rows) if rows else page.line("No job was due."),
+        )
     if left is not None:
         raise left
     if any(job.error and job.status != "completed" for job in done):
