@@ -107,14 +107,14 @@ class Reading:
             InputError: Beyond the log or the database clock, or not an index or a time.
         """
         try:
-            return self._pinned(as_of)
+            return self._pinned(as_of, field)
         except InputError as error:
             error.field = field
             raise
 
-    def _pinned(self, as_of: AsOf) -> Pin:
+    def _pinned(self, as_of: AsOf, field: str) -> Pin:
         reader = self._log.reader
-        point = None if as_of is None else parse_as_of(as_of)
+        point = None if as_of is None else parse_as_of(as_of, field)
         if isinstance(point, IndexPair):
             return self._at_pair(point)
         if isinstance(point, int):
@@ -205,27 +205,37 @@ def _last(head: int) -> int | None:
     return head - 1 if head else None
 
 
-def parse_as_of(value: int | str | datetime) -> int | datetime | IndexPair:
+def parse_as_of(value: int | str | datetime, field: str = "as_of") -> int | datetime | IndexPair:
     """
     An index, two of them, or an aware UTC time.
+
+    Args:
+        value: The point.
+        field: What errors call it.
 
     Raises:
         InputError: Neither, or a naive time.
     """
     if isinstance(value, bool):
-        raise _bad_as_of(value)
+        raise _bad_as_of(value, field)
     if isinstance(value, int):
         if value < 0:
-            raise _bad_as_of(value)
+            raise _bad_as_of(value, field)
         return value
     if isinstance(value, str) and value.isascii() and value.isdigit():
         if len(value) > 18:
-            raise _bad_as_of(value)
+            raise _bad_as_of(value, field)
         return int(value)
     pair = _PAIR.fullmatch(value) if isinstance(value, str) else None
     if pair is not None:
         return IndexPair(int(pair[1]), int(pair[2]))
-    return to_utc(parse_time("as_of", value))
+    try:
+        return to_utc(parse_time(field, value))
+    except InputError as error:
+        if error.code == "naive_datetime":
+            raise
+        # Neither a time nor an index: say that it may be either.
+        raise _bad_as_of(value, field, error.code) from None
 
 
 def hidden_of(
@@ -247,11 +257,11 @@ def unknown_memory(memory_id: UUID, field: str = "memory_id") -> InputError:
     )
 
 
-def _bad_as_of(value: object) -> InputError:
+def _bad_as_of(value: object, field: str, code: str = "bad_as_of") -> InputError:
     return InputError(
-        f"as_of is {shown(value)}; give an index from 0, two as i@g, or a time with its offset.",
-        code="bad_as_of",
-        field="as_of",
+        f"{field} is {shown(value)}; give an index from 0, two as i@g, or a time with its offset.",
+        code=code,
+        field=field,
         value=shown(value),
         allowed="an index, i@g, or RFC 3339 with an offset",
     )

@@ -77,6 +77,9 @@ def test_a_point_that_cannot_be_is_refused(as_of: Any, code: str, alice: Memory)
         with pytest.raises(InputError) as refused:
             read("x", as_of=as_of)
         assert (refused.value.field, refused.value.code) == ("as_of", code)
+        if code.startswith("bad"):
+            assert str(refused.value).startswith("as_of is ")
+            assert "give an index from 0, two as i@g, or a time" in str(refused.value)
 
 
 @pytest.mark.time

@@ -247,6 +247,7 @@ def test_bad_input_is_named(acting: AsResource, given: dict[str, Any], field: st
     with pytest.raises(InputError) as refused:
         acting().episodic(**given)
     assert refused.value.field == field
+    assert "as_of" not in str(refused.value)
 
 
 def test_without_a_resource_there_are_no_episodes(as_user: Callable[[str], Memory]) -> None:
