@@ -22,7 +22,8 @@ _QUERIES: Final = {
     """,
     "kinds": "SELECT * FROM kinds ORDER BY memories DESC, kind",
     "branches": """
-        SELECT b.branch, b.parent, b.fork_index,
+        SELECT b.branch, b.parent,
+               CASE WHEN b.parent IS NOT NULL THEN b.fork_index END AS fork_index,
                (SELECT count(*) FROM events AS e WHERE e.branch = b.branch) AS events,
                (SELECT count(*) FROM memories_current AS m WHERE m.branch = b.branch)
                    AS current_memories

@@ -255,6 +255,7 @@ def test_stats(shared_ledger: Ledger, alice: Memory, tenant: str) -> None:
         (3, 2),
         (2, 0),
     ]
+    assert [row["fork_index"] for row in tables["branches"]] == [None, 2]
     assert sum(row["events"] for row in tables["days"]) == 5
     assert tables["reasons"] == [{"reason_code": "forgotten", "invalidations": 1}]
     json.dumps(found)
