@@ -44,7 +44,8 @@ class Recent:
             rows: An Arrow table with the columns ``READ``, in any order, of every row that events
                 from ``start`` on changed, each once, as it stands at ``stop``.
         """
-        rows = _alike(rows)
+        # Posted rows and rows that were read have their columns in another order.
+        rows = rows.select(list(READ))
         with self._lock:
             if self._pieces and self._pieces[-1].stop != start:
                 self._forget()
@@ -81,13 +82,6 @@ class Recent:
     def _forget(self) -> None:
         self._pieces.clear()
         self._nbytes = 0
-
-
-def _alike(rows: Any) -> Any:
-    """The same columns whether rows were posted or read, so that tables can be joined."""
-    import pyarrow as pa
-
-    return pa.Table.from_arrays([rows[name] for name in READ], names=list(READ))
 
 
 def _last_of_each_key(tables: list[Any]) -> Any:

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
@@ -196,30 +197,49 @@ def test_what_was_posted_and_what_was_read_are_one(tmp_path: Path, history: Hist
     assert sorted(found) == ["a boat", "a lake", "a lake again"]
 
 
-@pytest.mark.parametrize("recent", [Recent(), Recent(most_pieces=2), Recent(most_bytes=0)])
-def test_answers_are_those_of_a_view_that_reads_its_table(tmp_path: Path, recent: Recent) -> None:
-    """However many postings lie between two questions, and however much of them is kept, answers
-    on any branch as of any point are those of a view that reads the table afresh."""
-    history, chance = History(), random.Random(SEED)
+SCOPES: Final = (
+    AccessScope(owners=frozenset((ALICE,)), user=ALICE),
+    AccessScope(owners=frozenset((BOB,)), user=BOB),
+    AccessScope(owners=frozenset((ALICE, BOB)), user=ALICE, teams=frozenset(TEAMS)),
+)
+
+
+@pytest.mark.parametrize("recent", [Recent, partial(Recent, most_pieces=2), partial(Recent, 64, 0)])
+@pytest.mark.parametrize("seed", range(2))
+def test_answers_are_those_of_a_view_that_reads_its_table(
+    tmp_path: Path, recent: Callable[[], Recent], seed: int
+) -> None:
+    """Whoever posts and whoever asks in whatever order, and however much of what was posted is
+    kept, answers on any branch as of any point are those of a view that reads the table afresh."""
+    history, chance = History(), random.Random(SEED + seed)
     branches = [history.main]
-    view = posted(tmp_path, history)
-    view.shelves.recent = recent
-    for name in ("b1", "b2", None):
-        for _ in range(5):
-            for _ in range(chance.randrange(1, 5)):
-                grow(history, chance, branches, chance.randrange(1, 4))
-                post(view, history, chance.randrange(1, 4))
-            branch, question = chance.choice(branches), chance.choice(QUESTIONS)
-            for as_of in (NO_LIMIT, history.head() // 2):
-                fresh = RecallView.open(tmp_path, HashEmbedder())
-                expected, found = (
-                    ask(one, history, question, branch=branch, as_of=as_of, top_k=1_000)
-                    for one in (fresh, view)
-                )
-                assert [(h.index, h.score) for h in found] == [(h.index, h.score) for h in expected]
-                fresh.close()
-        if name:
-            branches.append(history.forked(name, parent=branches[-1], at=history.head() - 3))
+    views = [posted(tmp_path, history), RecallView.open(tmp_path, HashEmbedder())]
+    for view in views:
+        view.shelves.recent = recent()
+    for step in range(30):
+        grow(history, chance, branches, chance.randrange(1, 4))
+        poster = chance.choice(views)
+        post(poster, history, chance.randrange(1, 4))
+        if step in (10, 20):
+            at = max(history.head() - 3, 1)
+            branches.append(history.forked(f"b{step}", parent=branches[-1], at=at))
+        if step % 7 == 6:
+            poster.table.optimize()
+        for _ in range(chance.randrange(3)):
+            asked = {
+                "scope": chance.choice(SCOPES),
+                "branch": chance.choice(branches),
+                "as_of": chance.choice((NO_LIMIT, history.head() // 2)),
+                "top_k": 1_000,
+            }
+            question = chance.choice(QUESTIONS)
+            fresh = RecallView.open(tmp_path, HashEmbedder())
+            expected, found = (
+                [(hit.index, hit.score) for hit in ask(one, history, question, **asked)]
+                for one in (fresh, chance.choice(views))
+            )
+            assert found == expected
+            fresh.close()
 
 
 def test_a_partition_is_the_same_in_memory(tmp_path: Path) -> None:
