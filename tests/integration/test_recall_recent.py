@@ -226,7 +226,7 @@ def test_answers_are_those_of_a_view_that_reads_its_table(
         if step % 7 == 6:
             poster.table.optimize()
         for _ in range(chance.randrange(3)):
-            asked = {
+            asked: dict[str, Any] = {
                 "scope": chance.choice(SCOPES),
                 "branch": chance.choice(branches),
                 "as_of": chance.choice((NO_LIMIT, history.head() // 2)),
