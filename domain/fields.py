@@ -103,6 +103,24 @@ def items(name: str, given: Mapping[str, Any]) -> tuple[Any, ...]:
     )
 
 
+def several(name: str, value: object) -> tuple[Any, ...]:
+    """
+    What a caller names several of; a single text is not taken for its letters.
+
+    Raises:
+        InputError: ``bad_value``.
+    """
+    if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping):
+        return tuple(value)
+    raise InputError(
+        f"{name} must be a list, not {type(value).__name__}; put a single one into a list.",
+        code="bad_value",
+        field=name,
+        value=shown(value),
+        allowed="a list",
+    )
+
+
 def tag_list(limits: Limits, given: Mapping[str, Any]) -> tuple[str, ...]:
     """Tags as given, each once, at most 64."""
     texts = items("tags", given)

@@ -28,7 +28,7 @@ from memoriale.domain.keys import PersonKey, Subject
 from memoriale.domain.kinds import OWNER_TYPES
 from memoriale.domain.principal import Principal, Right
 from memoriale.domain.record import Columns
-from memoriale.domain.text import shown
+from memoriale.domain.text import check_characters, shown
 
 BRANCH_KIND: Final = "branch"
 _MAX_ATTEMPTS: Final = 64
@@ -70,8 +70,9 @@ class Branching:
         The branch that a principal means by a name: its own first, then the tenant's.
 
         Raises:
-            InputError: ``unknown_branch``.
+            InputError: ``unknown_branch``, or no text.
         """
+        check_characters("branch", name)
         main = main_branch(self._log.log_id)
         if name == MAIN:
             return BranchView(main, {main.id: main})

@@ -14,9 +14,9 @@ from memoriale.adapters.application.comparing import (
 from memoriale.adapters.application.reading import AsOf, Pin
 from memoriale.adapters.composition import Tenant
 from memoriale.domain.branches import Branch
-from memoriale.domain.errors import InputError
+from memoriale.domain.fields import several
 from memoriale.domain.principal import Principal, Right
-from memoriale.domain.text import check_query, shown
+from memoriale.domain.text import check_query
 
 if TYPE_CHECKING:
     from memoriale.adapters.library.memory import Memory
@@ -99,15 +99,7 @@ def check_questions(questions: Sequence[str]) -> list[str]:
     Raises:
         InputError: A single text in place of a list, or a question that cannot be asked.
     """
-    if isinstance(questions, str):
-        raise InputError(
-            "questions must be a list of texts, not one text.",
-            code="bad_value",
-            field="questions",
-            value=shown(questions),
-            allowed="a list of texts",
-        )
-    return [check_query(question) for question in questions]
+    return [check_query(question) for question in several("questions", questions)]
 
 
 def _answers(handle: Handle, question: str, a: str, b: str, pin: Pin) -> QuestionDiff:

@@ -15,6 +15,7 @@ from memoriale.adapters.library.subscriptions import CallerFields, subscribed
 from memoriale.domain.access import GLOBAL_TENANT
 from memoriale.domain.branches import NO_LIMIT
 from memoriale.domain.errors import BehindError, InputError
+from memoriale.domain.fields import several
 from memoriale.domain.principal import Principal, Right, parse_rights
 from memoriale.domain.receipt import Receipt
 from memoriale.domain.values import check_seconds, check_whole
@@ -77,7 +78,7 @@ class Ledger(Anchoring):
             resource=resource,
             team=team,
             session=session,
-            teams=tuple(teams),
+            teams=several("teams", teams),
             rights=self.rights if rights is None else parse_rights(rights),
             actor=actor,
             actor_kind=actor_kind,

@@ -18,7 +18,7 @@ from memoriale.adapters.library.bound import Bound
 from memoriale.domain.access import GLOBAL_SCOPE
 from memoriale.domain.branches import NO_LIMIT
 from memoriale.domain.errors import InputError
-from memoriale.domain.fields import parse_id
+from memoriale.domain.fields import parse_id, several
 from memoriale.domain.memory import MemoryState
 from memoriale.domain.principal import Right
 from memoriale.domain.values import check_whole
@@ -141,9 +141,9 @@ class Looking(Bound):
         question = Question(
             query="every memory",
             top_k=limit,
-            kinds=tuple(kinds),
+            kinds=several("kinds", kinds),
             namespace=namespace or self.principal.namespace,
-            tags=tuple(tags),
+            tags=several("tags", tags),
             as_of=as_of,
             valid_at=valid_at,
             wait=self._settings.wait if wait is None else wait,

@@ -26,6 +26,7 @@ from memoriale.domain import commands
 from memoriale.domain.access import Visibility
 from memoriale.domain.branches import Branch, check_own_name
 from memoriale.domain.errors import InputError, MemorialeError, MissingRightError
+from memoriale.domain.fields import several
 from memoriale.domain.principal import Principal, Right
 from memoriale.domain.receipt import Receipt
 from memoriale.domain.text import check_text
@@ -321,9 +322,9 @@ class Memory(Comparisons, Episodic, Looking, Merges, Subscribing, WithStores):
         question = Question(
             query=query,
             top_k=top_k,
-            kinds=tuple(kinds),
+            kinds=several("kinds", kinds),
             namespace=namespace or self.principal.namespace,
-            tags=tuple(tags),
+            tags=several("tags", tags),
             min_score=min_score,
             min_rank_score=min_rank_score,
             as_of=as_of,

@@ -35,6 +35,42 @@ def test_one_item_is_no_list_of_items(
     assert shared_ledger.tenant(tenant).log.head() == 0
 
 
+@pytest.mark.parametrize("value", ["red", b"red", {"red": 1}, 3, None])
+def test_one_name_is_no_list_of_names(value: Any, shared_ledger: Ledger, alice: Memory) -> None:
+    """
+    A text is not taken for its letters: one team would be three others, and one tag that nothing
+    has would be an empty answer.
+    """
+    tenant = alice.principal.tenant
+    calls: dict[str, Callable[[], Any]] = {
+        "teams": lambda: shared_ledger.memory(tenant=tenant, user="alice", teams=value),
+        "kinds": lambda: alice.recall("tea", kinds=value),
+        "tags": lambda: alice.recall("tea", tags=value),
+        "questions": lambda: alice.diff("main", "main", questions=value),
+    }
+    lists: list[Callable[[], Any]] = [
+        lambda: alice.list(kinds=value),
+        lambda: alice.list(tags=value),
+    ]
+    for field, call in [*calls.items(), ("kinds", lists[0]), ("tags", lists[1])]:
+        with pytest.raises(memoriale.InputError) as refused:
+            call()
+        assert (refused.value.code, refused.value.field) == ("bad_value", field)
+
+
+@pytest.mark.parametrize("name", [3, None, b"main", ["main"]])
+def test_a_branch_is_named_by_a_text(name: Any, alice: Memory) -> None:
+    """Every call that takes a branch says so."""
+    for call in (
+        lambda given: alice.branch(given).list(),
+        lambda given: alice.diff(given, "main"),
+        alice.discard,
+    ):
+        with pytest.raises(memoriale.InputError) as refused:
+            call(name)
+        assert (refused.value.code, refused.value.field) == ("not_text", "branch")
+
+
 def test_an_item_of_no_known_type_is_refused_by_itself(alice: Memory) -> None:
     """Beside good items each bad one gets its own error, and the good ones are stored."""
     answers = alice.remember_many(["first", None, 5, "last"])  # type: ignore[list-item]

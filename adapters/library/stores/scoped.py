@@ -11,7 +11,7 @@ from memoriale.adapters.library.memory import Memory
 from memoriale.adapters.library.stores.base import Store
 from memoriale.adapters.library.stores.curated import reconcile_recall
 from memoriale.domain.errors import InputError
-from memoriale.domain.fields import parse_id
+from memoriale.domain.fields import parse_id, several
 from memoriale.domain.keys import Subject
 from memoriale.domain.memory import MemoryState
 from memoriale.domain.principal import Right
@@ -98,7 +98,7 @@ class ScopedStore(Store):
             top_k=top_k,
             min_score=min_score,
             namespace=memory.principal.namespace,
-            tags=tuple(tags),
+            tags=several("tags", tags),
             as_of=as_of,
             wait=memory.settings.wait,
         )
