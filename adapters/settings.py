@@ -248,6 +248,8 @@ def load_settings(**arguments: Any) -> Settings:
         variable, value = f"{PREFIX}{name.upper()}", shown(str(first.get("input")))
         if name in _SECRETS:
             value = "(not shown)"
+        if first["type"] == "extra_forbidden":
+            raise _no_setting(name) from None
         raise InputError(
             f"setting {variable} is {value!r}: {first['msg']}.",
             code="bad_setting",
@@ -259,6 +261,17 @@ def load_settings(**arguments: Any) -> Settings:
         raise InputError(
             f"{FILE_NAME} cannot be read: {error}.", code="bad_setting", field=FILE_NAME
         ) from None
+
+
+def _no_setting(name: str) -> InputError:
+    known = ", ".join(sorted(Settings.model_fields))
+    return InputError(
+        f"there is no setting {shown(name)!r}; the settings are {known}.",
+        code="bad_setting",
+        field=f"{PREFIX}{name.upper()}",
+        value=name,
+        allowed=known,
+    )
 
 
 def split_rights(text: str) -> list[str]:

@@ -110,8 +110,15 @@ def check_priorities(priorities: Mapping[str, float]) -> dict[str, float]:
     Weights of sections: those given over the defaults.
 
     Raises:
-        InputError: A weight that is negative, not a number, or NaN.
+        InputError: No mapping; a weight that is negative, not a number, or NaN.
     """
+    if not isinstance(priorities, Mapping):
+        raise InputError(
+            f"priorities is {shown(priorities)!r}; give a weight for each section.",
+            field="priorities",
+            value=shown(priorities),
+            allowed=f"a mapping of some of {', '.join(WEIGHTS)} to numbers from 0",
+        )
     for name, weight in priorities.items():
         if isinstance(weight, bool) or not isinstance(weight, int | float) or not weight >= 0:
             raise InputError(

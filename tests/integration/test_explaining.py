@@ -141,6 +141,7 @@ def test_a_handle_tells_a_model_what_every_store_knows(
     calls: list[tuple[str, Callable[[], object]]] = [
         ("max_tokens", lambda: desk.context("x", max_tokens=0)),
         ("priorities", lambda: desk.context("x", priorities={"x": 1})),
+        ("priorities", lambda: desk.context("x", priorities=3)),  # type: ignore[arg-type]
         ("priorities.graph", lambda: desk.context("x", priorities={"graph": -1})),
     ]
     for field, wrong in calls:

@@ -28,3 +28,11 @@ def test_passwords_of_all_logins_are_hidden() -> None:
         name: f"postgresql://{name}@host/db" for name in LOGINS
     }
     assert "secret" not in repr(settings) + json.dumps(settings.shown())
+
+
+def test_an_unknown_setting_is_told_which_there_are() -> None:
+    """The error names it and every setting there is."""
+    with pytest.raises(InputError, match="there is no setting 'foo'") as error:
+        load_settings(foo=3)
+    assert (error.value.code, error.value.field) == ("bad_setting", "MEMORIALE_FOO")
+    assert "embedder" in str(error.value.allowed)
