@@ -99,8 +99,8 @@ class Branch:
         if self.discarded is None or limit < self.discarded:
             return
         raise RefusedError(
-            f"branch {shown(self.name or str(self.id))!r} was discarded; it can be read as of a point "
-            f"before index {self.discarded}, for anything else take another branch.",
+            f"branch {shown(self.name or str(self.id))!r} was discarded; it can be read as of a "
+            f"point before index {self.discarded}, for anything else take another branch.",
             code="discarded",
             field="branch",
             value=shown(self.name or str(self.id)),
