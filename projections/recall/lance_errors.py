@@ -12,6 +12,8 @@ Answer = TypeVar("Answer")
 _PASSING: Final = ("Retryable commit conflict", "Commit conflict", "Too many concurrent writers")
 _PANICS: Final = ("PanicException", "RustPanic")
 """In the calling thread, and in one of LanceDB's own; neither class can be imported."""
+_REMOVED: Final = "No such file or directory"
+"""What an index that is being made meets when the writer tidies its folder away."""
 _OPEN_FILES: Final = "Too many open files"
 
 
@@ -57,7 +59,7 @@ def once_more(call: Callable[[], Answer]) -> Answer:
 
 
 def _is_passing(text: str) -> bool:
-    lost = "not found" in text.lower()
+    lost = "not found" in text.lower() or _REMOVED in text
     return lost or any(words in text for words in _PASSING)
 
 

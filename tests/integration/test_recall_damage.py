@@ -196,6 +196,7 @@ def test_passing_failures_are_tried_once_more(tmp_path: Path) -> None:
     for message, tries in (
         ("lance error: Retryable commit conflict for version 7", 2),
         ("lance error: Not found: x/_versions/7.manifest", 2),
+        ("lance error: x/_indices/1/part_0.lance: No such file or directory (os error 2)", 2),
         ("lance error: something else", 1),
     ):
         calls: list[int] = []
