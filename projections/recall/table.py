@@ -93,9 +93,9 @@ class VersionTable:
                 # Without it a missing vector is refused; real ones are checked before.
                 on_bad_vectors="null",
             )
-            for column, config in index_configs().items():
-                table.create_index(column, config=config, name=index_name(column))
-        return cls(folder, table)
+            made = cls(folder, table)
+            made._make_indexes()
+        return made
 
     @classmethod
     def open(cls, folder: Path) -> "VersionTable":
@@ -218,6 +218,8 @@ class VersionTable:
             Whether it was done.
         """
         with lance_errors(self.folder):
+            if self._table.index_stats(KEY_INDEX) is None:
+                self._make_indexes()
             keys = self._table.index_stats(KEY_INDEX)
         most = max(_MOST_UNINDEXED, keys.num_indexed_rows // _INDEXED_PER_UNINDEXED)
         if more_to_come:
@@ -287,6 +289,7 @@ class VersionTable:
         with lance_errors(self.folder):
             upkeep = Upkeep(self.folder / f"{TABLE}.lance", KEY_INDEX)
             upkeep.join_files(everything=everything)
+            self._make_indexes()
             if index:
                 upkeep.index_rows()
             now = time.monotonic()
@@ -295,6 +298,12 @@ class VersionTable:
                 self._forgets_from = now + _FORGOTTEN_EVERY
         del upkeep
         give_back()
+
+    def _make_indexes(self) -> None:
+        """Makes those that are not there: Lance drops a damaged one when it joins files."""
+        for column, config in index_configs().items():
+            if self._table.index_stats(index_name(column)) is None:
+                self._table.create_index(column, config=config, name=index_name(column))
 
     def _index_words(self) -> None:
         if self._table.index_stats(WORDS_INDEX) is None:

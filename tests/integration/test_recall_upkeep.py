@@ -8,7 +8,12 @@ import pytest
 
 from memoriale.projections.recall import table as table_module
 from memoriale.projections.recall import upkeep
-from memoriale.projections.recall.schema import KEY_INDEX
+from memoriale.projections.recall.schema import (
+    KEY_INDEX,
+    WORDS_INDEX,
+    index_configs,
+    index_name,
+)
 from memoriale.projections.recall.view import RecallView
 from tests.fixtures.events import History
 from tests.integration.test_recall_view import post, posted
@@ -103,6 +108,34 @@ def test_another_process_may_read_on(tmp_path: Path) -> None:
     before = set(os.listdir(view.table.folder / "versions.lance" / "data"))
     view.table.optimize()
     assert before < set(os.listdir(view.table.folder / "versions.lance" / "data"))
+
+
+@pytest.mark.parametrize("column", index_configs())
+def test_an_index_that_went_missing_is_made_again(tmp_path: Path, column: str) -> None:
+    """Lance drops one that is damaged; posting and upkeep go on, and every row is in it again."""
+    history = History()
+    view = posted(tmp_path, history)
+    remember(view, history, 3)
+    view.table._table.drop_index(index_name(column))
+    remember(view, history, 3)
+    view.table.optimize()
+    stats = view.table._table.index_stats(index_name(column))
+    assert stats.num_indexed_rows == view.table.count() == 7
+    assert texts(view, "key = 4") == [f"memory 1 of {3 + 1}"]
+
+
+def test_the_index_of_words_gets_new_rows(tmp_path: Path) -> None:
+    """The first search by words makes it, and upkeep puts in what came later."""
+    history = History()
+    view = posted(tmp_path, history)
+    remember(view, history, 3)
+    for word in ("harbour", "boat"):
+        history.remembered(f"the {word}")
+        post(view, history)
+        view.table.optimize()
+        found = view.table.keyword_search(word, "key >= 0", ("key", "text"), 5)
+        assert found["text"].to_pylist() == [f"the {word}"]
+    assert view.table._table.index_stats(WORDS_INDEX).num_unindexed_rows == 0
 
 
 def texts(view: RecallView, where: str) -> list[str]:
