@@ -7,8 +7,10 @@ rows that took 7 seconds and 250 MiB after every few commits. It has no option f
 goes through Lance, the library beneath it.
 """
 
+import warnings
 from collections.abc import Iterable
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +23,18 @@ _MOST_INDEXED: Final = 16
 """Small files that are indexed: to join them moves rows, so every index is written anew."""
 
 
+@cache
+def lance() -> Any:
+    """
+    The library. From then on it warns whenever the program forks; what may not be used after a
+    fork is refused where it is used, so that warning is left out.
+    """
+    warnings.filterwarnings("ignore", "lance is not fork-safe", UserWarning)
+    import lance as library
+
+    return library
+
+
 class Upkeep:
     """
     One look at a table. The caller holds the table's writer lock.
@@ -31,9 +45,7 @@ class Upkeep:
     """
 
     def __init__(self, path: Path, index: str) -> None:
-        import lance
-
-        self._data: Any = lance.dataset(
+        self._data: Any = lance().dataset(
             str(path), index_cache_size_bytes=_CACHE, metadata_cache_size_bytes=_CACHE
         )
         self._index = index

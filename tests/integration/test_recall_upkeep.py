@@ -1,6 +1,8 @@
 """A recall view's files are joined and indexed in steps that do not grow with it."""
 
 import os
+import subprocess
+import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -136,6 +138,32 @@ def test_the_index_of_words_gets_new_rows(tmp_path: Path) -> None:
         found = view.table.keyword_search(word, "key >= 0", ("key", "text"), 5)
         assert found["text"].to_pylist() == [f"the {word}"]
     assert view.table._table.index_stats(WORDS_INDEX).num_unindexed_rows == 0
+
+
+def test_upkeep_has_no_program_warned_of_forks(tmp_path: Path) -> None:
+    """Lance would do so at each fork from then on, of what is refused where it matters."""
+    code = """
+import os, sys
+from pathlib import Path
+from memoriale.adapters.embeddings.hashing import HashEmbedder
+from memoriale.projections.recall.view import RecallView
+
+view = RecallView.create(Path(sys.argv[1]), HashEmbedder())
+view.table.optimize()
+child = os.fork()
+if not child:
+    os._exit(0)
+os.waitpid(child, 0)
+print("done")
+"""
+    run = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert run.stdout == "done\n"
+    assert "not fork-safe" not in run.stderr
 
 
 def texts(view: RecallView, where: str) -> list[str]:
