@@ -1,5 +1,6 @@
 """A branch that is discarded between the moment a write looked at it and its append."""
 
+import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -149,9 +150,12 @@ def test_on_main_an_append_is_guarded_by_nothing_more(
     real = TenantLog.save
 
     def watched(log: TenantLog, events: object, guards: object = ()) -> object:
-        seen.append(guards)
+        # Others, such as those who write access logs, save in threads of their own.
+        if threading.current_thread() is caller:
+            seen.append(guards)
         return real(log, events, guards)  # type: ignore[arg-type]
 
+    caller = threading.current_thread()
     monkeypatch.setattr(TenantLog, "save", watched)
     alice.remember("a note")
     assert seen == [()]
