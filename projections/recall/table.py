@@ -218,9 +218,10 @@ class VersionTable:
             Whether it was done.
         """
         with lance_errors(self.folder):
-            if self._table.index_stats(KEY_INDEX) is None:
-                self._make_indexes()
             keys = self._table.index_stats(KEY_INDEX)
+            if keys is None:
+                self._make_indexes()
+                keys = self._table.index_stats(KEY_INDEX)
         most = max(_MOST_UNINDEXED, keys.num_indexed_rows // _INDEXED_PER_UNINDEXED)
         if more_to_come:
             most = max(most, min(_MOST_UNINDEXED_MEANWHILE, keys.num_indexed_rows // 2))
